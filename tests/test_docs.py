@@ -1,10 +1,11 @@
-"""What the pages of documentation say that can be looked up: names, files, links, signatures."""
+"""What the documentation says that can be looked up: names, files, signatures, tests of faults."""
 
 import ast
 import inspect
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import launch
@@ -181,3 +182,23 @@ def test_functions_take_the_arguments_that_the_page_of_names_says():
                 assert parameter.default == expected, f"{text}: {argument.arg}"
             if argument in arguments.kwonlyargs:
                 assert parameter.kind is parameter.KEYWORD_ONLY, f"{text}: {argument.arg}"
+
+
+def has_test(test: str) -> bool:
+    """Say whether a file of Python has this function, or one in C, which may lie in any folder."""
+    name, _, function = test.partition("::")
+    files = list((launch.TESTS / "engine").rglob(name)) if "/" not in name else []
+    if files:
+        pattern = rf"^static .*\b{function}\(" if function else ""
+        return len(files) == 1 and bool(re.search(pattern, files[0].read_text(), re.MULTILINE))
+    tree = ast.parse((launch.TESTS / name).read_text())
+    return any(isinstance(n, ast.FunctionDef) and n.name == function for n in tree.body)
+
+
+def test_each_known_fault_has_its_tests():
+    faults = tomllib.loads((launch.TESTS / "known_faults.toml").read_text())["fault"]
+    assert [fault["number"] for fault in faults] == [*range(1, 15), *range(23, 46)]
+    for fault in faults:
+        assert fault["tests"] or fault["open"], fault
+        for test in fault["tests"]:
+            assert has_test(test), f"fault {fault['number']}: there is no {test}"

@@ -1,5 +1,5 @@
 /* Blocks on any rank by every road: taken, used, given back; full heaps, wrong addresses, a reset. */
-#include "cluster/cluster.h"
+#include "cluster/frames.h"
 #include "core/lane.h"
 
 #define BLOCKS 60u
@@ -140,9 +140,29 @@ static void fill(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane
     (void)c;
 }
 
+/* One frame asks for a block of another rank, and one gives it back; a few more are answers to what others ask. */
+static void a_far_block_is_one_message(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    acp_ga_t block[BLOCKS];
+    if (rank == 0) {
+        CHECK(block_take(lane, 1, 16, &block[0]) == ACP_OK && block_give(lane, block[0]) == ACP_OK);
+        uint64_t before = frames_said(c, e);
+        for (uint32_t i = 0; i < BLOCKS; i++)
+            CHECK(block_take(lane, 1, 100, &block[i]) == ACP_OK);
+        for (uint32_t i = 0; i < BLOCKS; i++)
+            CHECK(block_give(lane, block[i]) == ACP_OK);
+        CHECK(frames_said(c, e) - before < 2 * BLOCKS + BLOCKS / 4);
+    }
+    meet(e);
+}
+
 int main(void)
 {
     static const cluster_body bodies[] = {use, fill};
+    struct cluster c;
     cluster_by_every_road(bodies, sizeof bodies / sizeof *bodies);
+    cluster_start(&c, 2, 2, ACP_PATH_ANY, CLUSTER_SHARED);
+    cluster_run(&c, a_far_block_is_one_message);
+    cluster_stop(&c);
     return 0;
 }

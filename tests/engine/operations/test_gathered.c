@@ -1,9 +1,5 @@
 /* Elements of one call that go by link travel together, however their targets and sizes alternate. */
-#include "cluster/cluster.h"
-#include "core/engine_state.h"
-#include "core/state/peer.h"
-#include "peers/peer.h"
-#include "transport/link.h"
+#include "cluster/frames.h"
 
 #define COUNT 6000u
 #define SIZES 24u
@@ -19,18 +15,6 @@ struct rows {
 static void meet(acp_engine *e)
 {
     CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
-}
-
-static uint64_t frames_said(struct cluster *c, acp_engine *e)
-{
-    uint64_t frames = 0;
-    pthread_mutex_lock(&e->lock);
-    for (uint32_t i = 0; i < c->count; i++) {
-        const struct peer *p = peer_of_slot(e, i);
-        frames += p->tcp.links[0] ? p->tcp.links[0]->out.next : 0;
-    }
-    pthread_mutex_unlock(&e->lock);
-    return frames;
 }
 
 static void done(acp_engine *e, acp_handle_t handle)
