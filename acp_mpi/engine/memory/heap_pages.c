@@ -7,6 +7,7 @@
 #include "memory/heap.h"
 #include "memory/size_class.h"
 #include "memory/transaction.h"
+#include "memory/transaction_lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -303,7 +304,7 @@ static int sweep_one(struct hold *sweep, int64_t patience_ns)
     return sweep->section->version & 1 ? ACP_E_BUSY : rc;
 }
 
-int heap_sweep(acp_lane *lane, struct heap *h, bool all, int64_t patience_ns)
+static int sweep_all(acp_lane *lane, struct heap *h, bool all, int64_t patience_ns)
 {
     struct hold sweep;
     int rc = section_enter(&sweep, lane, &h->head->sweeper, h, patience_ns);
@@ -314,4 +315,13 @@ int heap_sweep(acp_lane *lane, struct heap *h, bool all, int64_t patience_ns)
     while (rc == ACP_OK && lane_may_wait(lane));
     section_leave(&sweep);
     return rc == ACP_E_FULL ? ACP_OK : rc;
+}
+
+int heap_sweep(acp_lane *lane, struct heap *h, bool all, int64_t patience_ns)
+{
+    int rc;
+    do
+        rc = sweep_all(lane, h, all, patience_ns);
+    while (rc == ACP_E_BUSY && (rc = section_again(lane, patience_ns)) == ACP_OK);
+    return rc;
 }

@@ -166,6 +166,16 @@ static int recover(struct hold *h)
     return ACP_OK;
 }
 
+static int refused(struct hold *h, int error, int64_t patience_ns)
+{
+    int status = error == EINTR ? ACP_E_INTERRUPTED : ACP_E_BUSY;
+    if (error == ETIMEDOUT && patience_ns == ACP_FOREVER)
+        status = ACP_E_CLOSED;
+    h->lane->fault = (acp_fault){.status = status, .error = error,
+                                 .size = __atomic_load_n(&h->section->holder, __ATOMIC_RELAXED)};
+    return status;
+}
+
 int section_enter(struct hold *h, acp_lane *lane, struct section *s, struct heap *heap,
                   int64_t patience_ns)
 {
@@ -177,18 +187,16 @@ int section_enter(struct hold *h, acp_lane *lane, struct section *s, struct heap
             meeting(lane, &s->version, SECTION_LINES);
         visit(lane, &s->version);
     }
-    int rc = likely(section_try(lane, s)) ? 0 : section_lock(lane, s, patience_ns);
-    if (unlikely(rc)) {
-        int status = rc == EINTR ? ACP_E_INTERRUPTED : ACP_E_BUSY;
-        if (rc == ETIMEDOUT && patience_ns == ACP_FOREVER)
-            status = ACP_E_CLOSED;
-        lane->fault = (acp_fault){.status = status, .error = rc,
-                                  .size = __atomic_load_n(&s->holder, __ATOMIC_RELAXED)};
-        return status;
-    }
-    __atomic_store_n(&s->holder, self, __ATOMIC_RELAXED);
-    if (unlikely(s->version & 1) && (rc = recover(h)) != ACP_OK)
+    int rc;
+    do {
+        rc = likely(section_try(lane, s)) ? 0 : section_lock(lane, s, patience_ns);
+        if (unlikely(rc))
+            return refused(h, rc, patience_ns);
+        __atomic_store_n(&s->holder, self, __ATOMIC_RELAXED);
+        if (likely(!(s->version & 1)) || (rc = recover(h)) == ACP_OK)
+            return ACP_OK;
         section_leave(h);
+    } while (rc == ACP_E_BUSY && (rc = section_again(lane, patience_ns)) == ACP_OK);
     return rc;
 }
 

@@ -126,3 +126,15 @@ int section_lock(acp_lane *lane, struct section *s, int64_t patience_ns)
         return EBUSY;
     return patience_ns != ACP_FOREVER ? lock_for(lane, s, patience_ns) : lock_patiently(lane, s);
 }
+
+int section_again(acp_lane *lane, int64_t patience_ns)
+{
+    acp_engine *e = lane->engine;
+    if (patience_ns != ACP_FOREVER || !lane_may_wait(lane))
+        return ACP_E_BUSY;
+    if (atomic_load(&e->stopping))
+        return fail(lane, ACP_E_CLOSED, ACP_GA_NULL, 0);
+    if (e->config.tick && tick(e, ACP_TICK_SIGNAL))
+        return fail(lane, ACP_E_INTERRUPTED, ACP_GA_NULL, 0);
+    return ACP_OK;
+}

@@ -10,6 +10,7 @@
 #include "memory/transaction.h"
 #include "memory/transaction_lock.h"
 
+#include <sched.h>
 #include <time.h>
 
 #define SLOTS 24u
@@ -110,24 +111,31 @@ static struct world *world_of(struct actor *a, const struct book *book)
     return (struct world *)(void *)(a->heap.base + book->world);
 }
 
-static void make_room(struct actor *a, struct world *w, struct hold *hold)
+/* False: others keep the heap, and nothing has happened. */
+static bool make_room(struct actor *a, struct world *w, struct hold *hold)
 {
     uint64_t room = w->room ? w->room * 2 : 2, block;
     section_begin(hold);
-    CHECK(section_take(hold, room * sizeof(struct element), &block) == ACP_OK);
+    int rc = section_take(hold, room * sizeof(struct element), &block);
+    if (rc == ACP_E_BUSY) {
+        section_cancel(hold);
+        return false;
+    }
+    CHECK(rc == ACP_OK);
     memcpy(a->heap.base + block, a->heap.base + w->data, w->size * sizeof(struct element));
     if (w->data)
         section_drop(hold, w->data);
     section_set(hold, &w->data, block);
     section_set(hold, &w->room, room);
     section_commit(hold);
+    return true;
 }
 
 static void put_in(struct actor *a, struct world *w, const struct step *s, struct hold *hold)
 {
     uint64_t at = s->kind == PUSH ? w->size : s->at, width = sizeof(struct element);
-    if (w->size == w->room)
-        make_room(a, w, hold);
+    while (w->size == w->room && !make_room(a, w, hold))
+        sched_yield();
     uint64_t place = w->data + at * width;
     section_begin(hold);
     if (at < w->size)
