@@ -1,6 +1,6 @@
-/* One answer for many commands. Whoever sends dependent atomics wants to know of each that it is
- * done, and nothing else: so a target that has run several of them, one after the other, says so once,
- * when it has dealt with what came together. One that fails, or has to wait, has an answer of its own. */
+/* One answer for many commands. The sender of dependent atomics needs to know of each only that it is done. So a
+ * target that has run several of them, one after the other, sends one answer when it has handled all that came
+ * together. An atomic that fails, or has to wait, gets an answer of its own. */
 #include "operations/ack.h"
 #include "operations/op_table.h"
 #include "transport/link.h"

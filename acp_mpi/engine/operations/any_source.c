@@ -1,10 +1,10 @@
-/* Ranks that may send what a receive from anybody takes, write the word or publish the name that is waited for:
- * whose losses end the wait, and how this process hears of them.
+/* Losses of the ranks that may send the message, write the word or publish the name of a wait: such a loss ends the
+ * wait.
  *
- * A process that waits for few ranks is linked to each of them. One that waits for many asks the lowest living rank
- * of its node, which watches that node and is linked to its neighbours in a binary tree of the nodes, whom it asks
- * for the same: a loss that one of them hears of reaches all. When a rank is lost each computes its neighbours
- * anew, so that the tree of the living stays whole. Nobody has more than three links for that. */
+ * A process that waits for few ranks is linked to each of them. A process that waits for many requests the watch of
+ * the lowest living rank of its node, which watches that node and is linked to its neighbours in a binary tree of the
+ * nodes, with the same request: a loss that one of them learns of reaches all. When a rank is lost each computes its
+ * neighbours anew, so that the tree of the living stays whole. No rank has more than three links for that. */
 #include "operations/any_source.h"
 #include "base/linux.h"
 #include "core/rank_slot.h"
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALONE_NS ((int64_t)1000000000) /* until the program is asked again whether nobody else is there */
+#define ALONE_NS ((int64_t)1000000000) /* until the program is asked again whether another rank or thread could act */
 
 acp_sources *acp_sources_new(const uint32_t *ranks, uint32_t count)
 {
@@ -53,7 +53,7 @@ static bool is_missed(const struct peer *p)
     return p->lost && p->missed && !p->loss_accepted;
 }
 
-/* Each look of a wait asks this, as long as the loss of anybody else is not accepted either. */
+/* Every look of a wait calls this while the loss of any rank is not accepted: the result is cached in `safe`. */
 int64_t acp_sources_lost(acp_engine *e, acp_sources *s)
 {
     uint64_t now = e->row.nonce ^ ((uint64_t)e->mail.era << 32 | e->job.losses);
@@ -69,7 +69,7 @@ int64_t acp_sources_lost(acp_engine *e, acp_sources *s)
     return -1;
 }
 
-/* The nodes of the tree, in the order of their lowest slots; where ranks of one node take each other for ranks of
+/* The nodes of the tree, in the order of their lowest slots; where ranks of one node treat each other as ranks of
  * others, each rank is a node. */
 struct tree {
     acp_engine *engine;
@@ -91,7 +91,7 @@ static bool is_gone(acp_engine *e, uint32_t slot)
     return p && (p->lost || p->left);
 }
 
-/* The lowest rank that lives there speaks for a node. */
+/* The lowest living rank of a node represents it. */
 static bool lowest_living(const struct tree *t, uint32_t first, uint32_t *slot)
 {
     acp_engine *e = t->engine;
@@ -102,7 +102,7 @@ static bool lowest_living(const struct tree *t, uint32_t first, uint32_t *slot)
     return false;
 }
 
-/* The next node where anybody lives, and who speaks for it. */
+/* The next node with a living rank, and the rank that represents it. */
 static bool tree_next(struct tree *t, uint32_t *slot)
 {
     while (t->at < t->count) {
@@ -114,7 +114,8 @@ static bool tree_next(struct tree *t, uint32_t *slot)
     return false;
 }
 
-/* Has it watch its node and its neighbours, too, and say what it hears: among all ranks that are known here. */
+/* Requests of a peer that it watches its node and its neighbours, too, and reports losses, among all ranks that are
+ * known here. */
 static void ask_to_watch(acp_engine *e, struct peer *p)
 {
     struct message m = {.kind = ACP_NEWS, .from = e->self, .a = NEWS_WATCH, .b = e->procs};
@@ -185,8 +186,8 @@ void sources_watch(acp_engine *e, const acp_sources *s)
     }
 }
 
-/* Who asks again and again, or gives up after a loss each time, listens as one who waits does: otherwise nobody
- * hears of the next. */
+/* Polls that go on in vain, or give up after a loss each time, register for losses as a wait does: else this process
+ * would not learn of the next one. */
 void sources_polled(acp_engine *e, const acp_sources *s)
 {
     uint64_t now = now_ns(), last = atomic_load_explicit(&e->mail.polled_at, memory_order_relaxed);
@@ -245,8 +246,8 @@ static bool ready_or_gone(void *context)
     return (w->gone = sources_gone(w->engine, w->among)) != ACP_OK;
 }
 
-/* A rank that is not known yet, or another thread of this process, may still do it: the program says whether there
- * is none. */
+/* A rank that is not known yet, or another thread of this process, may still act: the program tells whether there is
+ * none. */
 static bool is_alone(acp_engine *e)
 {
     uint32_t procs = e->procs;
@@ -279,7 +280,7 @@ int wait_for_anybody(acp_engine *e, acp_sources *among, bool (*ready)(void *), v
         if (!watches)
             sources_watch(e, among);
         watches = true;
-        asks = doing != ACP_DOING_WAIT_UNTIL; /* what this process has begun itself may write a word */
+        asks = doing != ACP_DOING_WAIT_UNTIL; /* an operation of this process may write a word */
         slice = asks ? slice : ACP_FOREVER;
     }
 }

@@ -18,8 +18,8 @@
 
 #define ELEMENT_MOST ((uint64_t)4096) /* larger ones gain nothing by company */
 #define ATOMIC_RECORD ((uint64_t)24)
-#define GATHERED_MOST ((uint64_t)1 << 20) /* bytes of batches that are begun: then all of them go */
-#define FIRST_BYTES ((uint64_t)512) /* of one that is begun where there are others: few may come */
+#define GATHERED_MOST ((uint64_t)1 << 20) /* bytes of open batches at which all of them are sent */
+#define FIRST_BYTES ((uint64_t)512) /* of a batch that is opened beside others: few elements may come */
 
 struct batch {
     struct batch *next; /* in its bucket */
@@ -102,7 +102,7 @@ static void batch_send(acp_lane *lane, struct op *op, struct batch *b)
     }
 }
 
-/* What a batch of so many elements takes beside itself. */
+/* Bytes of a batch with room for that many elements, without its struct. */
 static uint64_t bytes_of(const struct batch *b, uint64_t room)
 {
     return room * (record_of(b->kind, b->element) + sizeof *b->index);
@@ -124,7 +124,7 @@ void batches_send(acp_lane *lane, struct op *op)
     m->gathered = 0;
 }
 
-/* The same batch with room for so many elements, in another place; NULL: there is no memory. */
+/* The same batch with room for `room` elements, in another place; NULL: no memory. */
 static struct batch *batch_with(struct many *m, const struct batch *before, uint64_t room)
 {
     uint64_t record = record_of(before->kind, before->element);
@@ -218,7 +218,7 @@ bool batch_add(acp_lane *lane, struct op *op, uint64_t i, const struct plan *pla
     return true;
 }
 
-/* What a batch brought goes to where its elements wanted it. */
+/* Copies the results of a batch to the destinations of its elements. */
 void batch_reply(acp_lane *lane, struct op *child, const unsigned char *payload, uint64_t size)
 {
     const struct batch *b = child->batch;
@@ -242,8 +242,8 @@ void batch_reply(acp_lane *lane, struct op *child, const unsigned char *payload,
     op_finish(lane, child);
 }
 
-/* Runs the elements of a batch of a peer; `answer` takes what they bring. The first error is
- * the batch's, the other elements are run. */
+/* Runs the elements of a batch of a peer, with their results in `answer`. The first error is the batch's, the other
+ * elements are run. */
 static int run_all(acp_lane *lane, const struct message *m, const unsigned char *records,
                    unsigned char *answer)
 {
@@ -266,7 +266,7 @@ static int run_all(acp_lane *lane, const struct message *m, const unsigned char 
                                        : command_run(lane, &c, (struct place){0}, 0, 0, &old);
             memcpy(answer + i * step, &old, sizeof old);
         }
-        if (rc == ACP_E_BUSY) /* another process would have to be asked: no batch of ours */
+        if (rc == ACP_E_BUSY) /* another process would be needed: not a batch of ours */
             rc = fail(lane, ACP_E_UNREGISTERED, words[0], m->a);
         if (rc != ACP_OK && first.status == ACP_OK)
             first = lane->fault;

@@ -1,4 +1,4 @@
-/* Completion as callers see it: what is done, and waiting for it. */
+/* Completion as callers see it: tests and waits. */
 #include "operations/completion.h"
 #include "core/upcalls.h"
 #include "operations/op_table.h"

@@ -3,7 +3,7 @@
 
 #include "core/engine.h"
 
-/* The number of a queued operation; 0: there is none yet that it could mean */
+/* The number of a queued operation; 0: none so far that it could mean */
 acp_handle_t handle_resolve(const acp_engine *e, acp_handle_t handle);
 
 #endif

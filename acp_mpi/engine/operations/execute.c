@@ -1,4 +1,4 @@
-/* The executor: what a command does to memory that this process can reach. */
+/* The executor: the effect of a command on memory that this process can reach. */
 #include "operations/execute.h"
 #include "base/crc32c.h"
 #include "base/crc32c_copy.h"
@@ -14,7 +14,7 @@
 #define BATCH ((uint64_t)1024) /* atomics in one stay inside a region */
 #define VM_BYTES ((uint64_t)1 << 30) /* one process_vm call moves less than 2 GiB */
 
-/* Aligned words are copied whole; everything written before is seen by who sees the word. */
+/* Aligned words are copied whole; a reader of the word sees everything written before it. */
 static inline void copy_bytes(unsigned char *dst, const unsigned char *src, uint64_t size)
 {
     uintptr_t both = (uintptr_t)dst | (uintptr_t)src;
@@ -139,7 +139,7 @@ int atomic_loaded(acp_lane *lane, uint8_t kind, const struct translation *s, acp
     return ACP_OK;
 }
 
-/* Elements from `i` on while they lie in region `s`, at most BATCH of them: how many. */
+/* Elements from `i` on while they lie in region `s`, at most BATCH of them; returns their number. */
 uint64_t atomics_loaded(acp_lane *lane, uint8_t kind, const struct translation *s, acp_column ga,
                         acp_column value, acp_column compare, uint64_t *old, uint64_t i,
                         uint64_t count)
@@ -160,7 +160,7 @@ uint64_t atomics_loaded(acp_lane *lane, uint8_t kind, const struct translation *
     leave(s, ROLE_SRC);
     if (unlikely(s->fence))
         atomic_thread_fence(memory_order_seq_cst);
-    if (unlikely(s->peer->shm.doors->watching)) /* which word, each sleeper sees for itself */
+    if (unlikely(s->peer->shm.doors->watching)) /* each sleeper checks its own word */
         watch_hit(lane->engine, s->peer, 0, UINT64_MAX / 2);
     return i - first;
 }
@@ -177,7 +177,7 @@ static int vm_transfer(acp_lane *lane, bool write, unsigned char *mine,
         uint64_t part = size - done < VM_BYTES ? size - done : VM_BYTES;
         struct iovec here = {mine + done, part};
         struct iovec there = {(void *)(uintptr_t)(t->position + (ga - t->low) + done), part};
-        if (p->shm.control->phase == PHASE_CLOSED) /* what was registered may be something else by now */
+        if (p->shm.control->phase == PHASE_CLOSED) /* registered memory may be in other use by now */
             return fail(lane, ACP_E_LOST, ga, size);
         if (!enter(t, role))
             return fail(lane, ACP_E_UNREGISTERED, ga, size);

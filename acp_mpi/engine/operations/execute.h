@@ -14,10 +14,9 @@ struct place {
     bool is_source;
 };
 
-/* The one function that executes a command on memory in reach. Of a copy it does
- * the part [from, from + size); `local` stands for src or dst of a copy. *result: an atomic's old
- * value; a copy with an end in `local`, unless NULL, extends it by the CRC-32C of its bytes.
- * ACP_E_BUSY: the fast way was refused just now, ask the router again. */
+/* The one function that executes a command on memory in reach. Of a copy it does the part [from, from + size); `local`
+ * stands for src or dst of a copy. *result: an atomic's old value; a copy with an end in `local`, unless NULL, extends
+ * it by the CRC-32C of its bytes. ACP_E_BUSY: the fast way was refused just now, route the command anew. */
 int command_run(acp_lane *lane, const struct message *command, struct place local, uint64_t from,
                 uint64_t size, uint64_t *result);
 
@@ -34,7 +33,7 @@ int write_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst, cons
 int read_loaded(acp_lane *lane, void *dst, const struct translation *s, acp_ga_t src,
                 uint64_t size);
 
-/* Another thread may be changing the column: what is checked must be what is used. */
+/* Another thread may be changing the column: the value that is checked must be the one that is used. */
 static inline uint64_t at(acp_column c, uint64_t i)
 {
     uint64_t value;

@@ -1,5 +1,5 @@
-/* Who is gone, or leaves: said to all that this process is in touch with, and heard from them. With the
- * lock held. */
+/* Notices of ranks that are lost or leave: sent to all that this process is in touch with, and received from them.
+ * With the lock held. */
 #include "operations/notices.h"
 #include "base/linux.h"
 #include "core/state/peer.h"
@@ -54,7 +54,7 @@ void loss_heard(acp_lane *lane, const struct message *m)
     }
     if (m->b)
         p->left = true;
-    if (!m->b || !links_reach(e, p)) /* their end tells it, too, and what it said before comes on them */
+    if (!m->b || !links_reach(e, p)) /* the end of its links tells it, too, after its earlier messages */
         peer_said_lost(e, p);
 }
 
@@ -70,7 +70,7 @@ void say_news(acp_lane *lane, struct peer *to, struct link *link)
 {
     acp_engine *e = lane->engine;
     struct message m;
-    if (e->control->phase >= PHASE_LEAVING) { /* not before is it known with whom */
+    if (e->control->phase >= PHASE_LEAVING) { /* before that the slots it leaves with are not known */
         m = growth_farewell(e, 0);
         say(lane, to, link, &m);
     }
@@ -84,13 +84,13 @@ void say_news(acp_lane *lane, struct peer *to, struct link *link)
     }
 }
 
-/* Whoever may wait for one that leaves without the others hears of it from those that know. */
+/* Passes on that a member leaves without the others: a rank that waits for it learns of that from any that knows. */
 void growth_leaves(acp_lane *lane, struct peer *p, const struct message *m)
 {
     acp_engine *e = lane->engine;
     struct span ends = {(uint32_t)m->dst, (uint32_t)m->src};
     bool alone = !span_has(ends, e->self), news = alone && !p->alone;
-    if (alone) { /* before it is known to leave */
+    if (alone) { /* before its `leaving` is set */
         p->ends_low = ends.low;
         p->ends_high = ends.high;
         p->left = p->alone = true;
@@ -108,6 +108,6 @@ void growth_leaves(acp_lane *lane, struct peer *p, const struct message *m)
         notify_all(lane, &parting);
     }
     if (p->gone && p->left && p->relation == RELATION_NODE)
-        peer_mark_lost(e, p); /* its ring is read by nobody any more, though its process may live on */
+        peer_mark_lost(e, p); /* its ring is not read any more, though its process may live on */
     waiters_wake(e);
 }

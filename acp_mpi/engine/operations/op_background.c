@@ -1,4 +1,4 @@
-/* What the leader does in slices: long copies, and put and get through the window. */
+/* Work of the leader in slices: long copies, and put and get through the window. */
 #include "operations/op_background.h"
 #include "core/upcalls.h"
 #include "operations/execute.h"
@@ -14,7 +14,7 @@ void work_add(acp_engine *e, struct op *op)
     e->ops.work_tail = &op->next;
     atomic_store(&e->progress.work_pending, true);
     if (e->ops.work_kicked || (op->awaited && !atomic_load(&e->progress.callers)))
-        return; /* a leader comes, or nobody leads and the caller will */
+        return; /* a leader comes, or the caller will lead */
     e->ops.work_kicked = true;
     progress_kick(e);
 }

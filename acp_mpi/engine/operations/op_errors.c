@@ -1,4 +1,4 @@
-/* The errors of operations that nobody has been told of yet, the oldest first. */
+/* The errors of operations that no call has returned yet, the oldest first. */
 #include "operations/op_errors.h"
 #include "operations/completion.h"
 #include "operations/op_table.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A program that never asks how its operations ended must not fill the memory with their errors. */
+/* Bound for a program that never completes its operations: their errors must not fill the memory. */
 #define FAILURES_MAX 4096u
 
 static bool grow(acp_engine *e)
@@ -21,8 +21,8 @@ static bool grow(acp_engine *e)
     return true;
 }
 
-/* The oldest that no call waits for goes, and is only counted. The very first stays: it is what
- * `complete` raises, and it fails all whose order comes after it. */
+/* The oldest error that no call waits for goes, and is only counted. The very first stays: `complete` raises it, and
+ * it fails all operations with an order after it. */
 static bool drop_oldest(acp_engine *e)
 {
     for (uint32_t i = 1; i < e->ops.failure_count; i++) {
@@ -37,8 +37,8 @@ static bool drop_oldest(acp_engine *e)
     return false;
 }
 
-/* One that is awaited always finds room: its caller takes a missing error for success. A thread waits for
- * one, or for so many as one call has under way, and takes their errors. */
+/* The error of an awaited operation always finds room: its caller takes a missing error for success. A thread waits
+ * for one operation, or for as many as one call has under way, and takes their errors. */
 void failure_keep(acp_engine *e, const struct op *op)
 {
     bool full = e->ops.failure_count >= FAILURES_MAX && !op->awaited;
@@ -95,7 +95,7 @@ void acp_await_alone(acp_engine *e, acp_handle_t handle, bool is)
         if (e->ops.failures[i].handle == handle)
             e->ops.failures[i].awaited = is;
     pthread_mutex_unlock(&e->lock);
-    if (!is) /* it may have been left to who waits */
+    if (!is) /* the waiting caller may have it */
         progress_kick(e);
 }
 

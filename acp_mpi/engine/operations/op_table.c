@@ -1,8 +1,7 @@
 /* The table of queued operations: numbers, order and completion.
  *
- * Queued operations are numbered 2, 4, 6 ...; one that was complete at once has the last of
- * these + 1. The watermark is the number up to which all are done; a slot of the table is
- * free again when the watermark has passed it. */
+ * Queued operations are numbered 2, 4, 6 ...; one that was complete at once has the last of these + 1. The watermark
+ * is the number up to which all are done; a slot of the table is free again when the watermark has passed it. */
 #include "operations/op_table.h"
 #include "core/state/peer.h"
 #include "operations/op_errors.h"
@@ -114,8 +113,8 @@ static void start_or_fail(acp_lane *lane, struct op *op)
         op_start(lane, op);
 }
 
-/* It counts before the operation does as done; and for those that wait for it and for others, even if a call
- * takes it before the others are done. */
+/* Records a failure before the operation counts as done; and passes it to all that wait for it among others, for a
+ * call may take the error before those others are done. */
 static void failed(acp_engine *e, const struct op *op)
 {
     failure_keep(e, op);
@@ -124,7 +123,7 @@ static void failed(acp_engine *e, const struct op *op)
             op_fault(later, &op->fault);
 }
 
-/* Those that follow `op` and no other (ACP_HANDLE_CONT): if it failed they do not run. */
+/* Followers of `op` alone (ACP_HANDLE_CONT): they do not run if it failed. */
 static void start_followers(acp_lane *lane, struct op *op)
 {
     struct op *follower = op->followers, *next;
@@ -173,7 +172,7 @@ static void advance(acp_lane *lane)
     }
 }
 
-/* What it has is given back; others learn of it afterwards. */
+/* Releases an operation's memory; its followers and waiters are notified afterwards. */
 static void end(acp_engine *e, struct op *op)
 {
     op_unstall(e, op);
@@ -291,7 +290,7 @@ acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order)
     return handle;
 }
 
-/* The target of `op` is dead. False: it is in the list of work, and ends there. */
+/* The target of `op` is dead. False: the operation is in the list of work, and ends there. */
 static bool lose(acp_lane *lane, struct op *op, acp_fault *fault)
 {
     bool to = op->way == WAY_PUT || op->way == WAY_WINDOW_PUT;
@@ -321,7 +320,7 @@ void ops_fail_peer(acp_lane *lane, struct peer *p)
             op->client_link = NULL;
         }
         if (!op->client && op->state == OP_WAITING && op->command.kind == ACP_LOOKUP && !op->kept) {
-            task_free(e, op); /* nobody waits for it any more */
+            task_free(e, op); /* no thread waits for it any more */
         } else if (op->state == OP_RUNNING && op->target == p && op->way != WAY_RUN &&
                    lose(lane, op, &fault)) {
             next = e->ops.tasks; /* finishing may end more tasks than this one */

@@ -30,8 +30,8 @@ struct bounce {
     struct bounce *next;
 };
 
-/* One operation in flight, of this process or on behalf of another. What every new one begins with
- * stands together, `handle` to `fault`. */
+/* One operation in flight, of this process or on behalf of another. Fields that each new one sets stand together,
+ * `handle` to `fault`. */
 struct op {
     struct message command;
     acp_handle_t handle; /* even; 0: a task */
@@ -40,14 +40,14 @@ struct op {
     struct op *next;
     _Atomic uint8_t state;
     uint8_t way;
-    uint8_t asked; /* the kind that the caller asked for: delivering a result is a copy */
-    bool kept;     /* a task that somebody waits for and frees */
-    bool awaited;  /* its caller waits, does it meanwhile, and takes its failure: nobody need be woken */
+    uint8_t asked; /* the kind of the caller's call: delivering a result is a copy */
+    bool kept;     /* a task that a thread waits for and frees */
+    bool awaited;  /* its caller waits, does it meanwhile, and takes its failure: no wake-up is needed */
     bool rings;    /* writes a word that its owner may sleep on: never unseen by the owner */
     bool chained;  /* `then` is its order */
     bool stripped; /* the target answers with the old value, which goes to dst from here */
     bool stalled;    /* in the list of those that wait for room */
-    bool barred;     /* there because somebody holds a lock that its method needs */
+    bool barred;     /* stalled because another holds a lock that its method needs */
     bool fetched;    /* by the owner of dst, though that of src could bring it */
     bool sent_after; /* went out before `then` was done: the target keeps the order */
     struct place local; /* the caller's own memory in place of src (put) or dst (get) */
@@ -76,7 +76,7 @@ struct op {
     struct op *next_task;
 };
 
-/* A way to an owner: its ring in shared memory, or a stream. All calls with the lock held. */
+/* A protocol to an owner: its ring in shared memory, or a stream. All calls with the lock held. */
 struct road {
     /* Delivers a command for `op`, or a reply or a notice (op == NULL). */
     int (*send)(acp_lane *lane, struct peer *to, uint32_t color, const struct message *message);
@@ -92,15 +92,15 @@ struct road {
 struct op *op_new(acp_lane *lane); /* NULL: ACP_E_BUSY in the fault */
 struct op *task_new(acp_engine *e);
 void task_free(acp_engine *e, struct op *op);
-void tasks_unlink(acp_engine *e, const struct link *link); /* it has ended: nobody to answer there */
+void tasks_unlink(acp_engine *e, const struct link *link); /* the link has ended: no answer can go there */
 void operations_close(acp_engine *e);
 struct op *op_find(acp_engine *e, uint64_t id);
 uint64_t op_id(const struct op *op);
 void op_finish(acp_lane *lane, struct op *op);
-/* `target` has run so many operations, one after the other, up to that one. */
+/* `target` has run `count` operations, one after the other, up to `last`. */
 void ops_done(acp_lane *lane, const struct peer *target, uint64_t last, uint32_t count);
 
-/* It is one of a chain of atomics, and nobody wants to know more of it than that it is done. */
+/* An atomic of a chain of which only the completion counts. */
 static inline bool op_tells_nothing(const struct op *op)
 {
     return op->chained && op->handle && is_atomic(op->command.kind) &&

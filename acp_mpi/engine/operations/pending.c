@@ -15,8 +15,8 @@ void op_stall(acp_engine *e, struct op *op)
     atomic_fetch_add(&e->ops.stalled_count, 1);
 }
 
-/* The method met a lock that somebody holds. Nobody rings when it is free: whoever leads tries
- * again soon, and a thread that sleeps as the leader must hear of that. */
+/* The method met a lock that another holds. No event tells that it is free: the leader tries again soon, and a thread
+ * that sleeps as the leader must be woken for that. */
 void op_bar(acp_lane *lane, struct op *op)
 {
     acp_engine *e = lane->engine;
@@ -44,7 +44,7 @@ void op_unstall(acp_engine *e, struct op *op)
     op->barred = false;
 }
 
-/* Operations that found no room on their road, or a lock held, try again. */
+/* Operations that found no room on their road, or a taken lock, try again. */
 void ops_pump(acp_lane *lane)
 {
     acp_engine *e = lane->engine;

@@ -1,5 +1,5 @@
-/* The ways of operations, step by step: what the router has decided is begun, goes on when there is
- * room, and ends with the last answer. */
+/* The ways of operations, step by step: an operation begins as the router has decided, goes on when there is room, and
+ * ends with the last answer. */
 #include "operations/protocol.h"
 #include "base/crc32c_copy.h"
 #include "core/upcalls.h"
@@ -113,22 +113,21 @@ static void run(acp_lane *lane, struct op *op)
     op_finish(lane, op);
 }
 
-/* A command of a peer that is answered in one piece, for which there was no room, or a lock held
- * by another. */
+/* A command of a peer that is answered in one piece, and found no room, or a taken lock. */
 static bool waits_to_be_served(const struct op *op)
 {
     uint8_t kind = op->command.kind;
     return kind == ACP_GET || kind == ACP_BATCH || (kind == ACP_CALL && !op->call);
 }
 
-/* Is the part that went last one of several with one answer, which is to be asked for? */
+/* Was the last part sent in the middle of a group with one answer, which must still be requested? */
 static bool group_open(const struct op *op)
 {
     return op->way == WAY_PUT && op->issued < op->command.a &&
            op->issued / CHUNK_BYTES % op->road->group != 0;
 }
 
-/* Sends the next part, or asks for it. */
+/* Sends the next part, or requests it. */
 static int part_push(acp_lane *lane, struct op *op)
 {
     uint64_t left = op->command.a - op->issued, size = left < CHUNK_BYTES ? left : CHUNK_BYTES;
@@ -158,7 +157,7 @@ static void group_close(acp_lane *lane, struct op *op)
     op->issued = op->command.a;
 }
 
-/* Sends or asks for as many parts as there is room for. */
+/* Sends or requests as many parts as there is room for. */
 void op_push(acp_lane *lane, struct op *op)
 {
     if (op->way == WAY_MANY) {
@@ -171,7 +170,7 @@ void op_push(acp_lane *lane, struct op *op)
     }
     uint32_t most = op->road->parts / (op->way == WAY_PUT ? op->road->group : 1);
     bool room = true, failed = false;
-    /* What has failed already goes on until the answer that tells that nothing is under way. */
+    /* A failed operation goes on until the answer that shows that no part is under way. */
     while (!failed && op->issued < op->command.a && op->in_flight < most &&
            (op->fault.status == ACP_OK || group_open(op)) &&
            (room = op->road->room(lane, op->target, op->color)))
@@ -200,7 +199,7 @@ static void ask(acp_lane *lane, struct op *op)
     if (op->stripped)
         m.dst = ACP_GA_NULL;
     m.flags = op_tells_nothing(op) ? ANSWER_TOGETHER : 0;
-    /* More of the chain will come before anybody waits. */
+    /* More of the chain will come before a caller waits. */
     if (op->chained && m.dst == ACP_GA_NULL && is_atomic(m.kind) &&
         !atomic_load_explicit(&lane->engine->progress.callers, memory_order_relaxed))
         m.flags |= ANSWER_LATER;
@@ -286,7 +285,7 @@ int part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigne
     return command_run(lane, &c, (struct place){buffer, false}, 0, size, sum);
 }
 
-/* Writes what a get brought to the part of the destination at `at`. */
+/* Writes bytes of a get to the part of the destination at `at`. */
 int part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,
                const unsigned char *buffer)
 {

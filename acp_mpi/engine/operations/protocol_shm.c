@@ -60,8 +60,8 @@ void bounce_give(acp_engine *e, struct op *op, struct bounce *b)
     e->ops.bounce_pool = b;
 }
 
-/* Where there is no memory for one more chunk, those that are in use come back. The first cannot be waited for: its
- * operation fails. */
+/* Without memory for one more chunk an operation waits for one in use. Without any in use it cannot: its operation
+ * fails. */
 static bool ring_room(acp_lane *lane, struct peer *to, uint32_t color)
 {
     const acp_engine *e = lane->engine;

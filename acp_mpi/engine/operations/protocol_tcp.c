@@ -23,7 +23,8 @@ int link_command(acp_lane *lane, struct peer *to, uint32_t color, const struct m
 static int road_send(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m)
 {
     struct link *link = m->flags & ANSWER_LATER ? link_to(lane, to, color) : NULL;
-    /* Only what goes out alone: the answer to another one is what those that are held wait for. */
+    /* Only an atomic that goes out alone may be answered later: the answer to an earlier one releases frames that are
+     * held back. */
     if (!link || (!link->unanswered && !link->corked))
         return link_command(lane, to, color, m, NULL, 0);
     struct message behind = *m;

@@ -1,7 +1,6 @@
-/* Calls: a method of an object in global memory, run where load and store reach it. What the
- * caller cannot reach its owner runs: the command goes there with what the method takes, and the
- * answer comes back with what it brings, as a frame's payload or in a chunk of the caller's global
- * memory. */
+/* Calls: a method of an object in global memory, run where load and store reach it. If the caller does not reach it
+ * its owner runs the method: the command goes there with the arguments, and the answer comes back with the results, as
+ * a frame's payload or in a chunk of the caller's global memory. */
 #include "operations/remote_call.h"
 #include "core/method.h"
 #include "core/upcalls.h"
@@ -32,7 +31,7 @@ int method_run(acp_lane *lane, struct acp_call *c)
     if (unlikely(lane->damaged && rc == ACP_OK))
         rc = fail(lane, ACP_E_DAMAGED, c->object, 0);
     if (unlikely(rc == ACP_E_FULL)) {
-        lane->fault.ga = c->object; /* a heap does not know whose it is */
+        lane->fault.ga = c->object; /* the heap does not know its object */
         lane->fault.rank = acp_ga_rank(c->object);
     }
     return rc;

@@ -1,12 +1,12 @@
-/* What a method of a container is held to. It runs in a thread of any process that reaches the
- * object by load and store: in the caller, or in whoever leads the owner's engine, which then
+/* Rules for a method of a container. A method runs in a thread of any process that reaches the
+ * object by load and store: in the caller, or in the leader of the owner's engine, which then
  * holds the engine's lock. So it
  *
  *   looks the object's memory up with lane_find; its first byte was in reach just now
  *   reads `in` and writes `out`, private memory that does not overlap, and sets `out_size`
  *   waits for a section no longer than the lane's patience, which is 0 but for callers that have
  *   nothing else to do; takes no lock of the engine and starts no operation
- *   returns ACP_OK, or a status with the lane's fault set, or ACP_E_BUSY if somebody holds a lock
+ *   returns ACP_OK, or a status with the lane's fault set, or ACP_E_BUSY if another holds a lock
  *   that it needs and nothing has been changed: then it is run anew
  *
  * A method is named by a number, which travels: the same in all processes of a job. */
@@ -19,7 +19,7 @@
 struct link;
 struct op;
 
-/* Runs the method of `call`, whose object is in reach. */
+/* Runs the method of `call` on an object in reach. */
 int method_run(acp_lane *lane, struct acp_call *call);
 
 /* Calls, with the lock held */

@@ -1,4 +1,4 @@
-/* What is kept for the answers to messages, and for those that come by link. */
+/* Memory kept for answers to messages, and for messages that come by link. */
 #include "operations/reserve.h"
 #include "base/likely.h"
 #include "core/engine_state.h"

@@ -1,6 +1,5 @@
-/* Memory for what comes: a message is taken only if there is some for what its answer needs, for whoever
- * waits for an answer that could not be kept would wait for ever. What is not taken stays in its stream or
- * ring, and is looked at again. */
+/* Memory for input: a message is taken only if there is memory for its answer, for a caller would wait for ever for an
+ * answer that could not be kept. A message that is not taken stays in its stream or ring, and is looked at again. */
 #ifndef ACP_RESERVE_H
 #define ACP_RESERVE_H
 
@@ -8,10 +7,10 @@
 
 #define KEPT_SMALL ((size_t)256)
 
-/* False: not now, and whoever leads looks again soon. With the lock held. */
+/* False: not now, and the leader looks again soon. With the lock held. */
 bool provided(acp_engine *e);
-/* For a message by link, whatever else is short: for each frame one as large as what it brings and two of
- * KEPT_SMALL bytes. Given back with free. */
+/* For a message by link, whatever else is short: for each frame one as large as its payload and two of KEPT_SMALL
+ * bytes. Released with free. */
 void *mail_memory(acp_engine *e, size_t size);
 void mail_memory_close(acp_engine *e);
 

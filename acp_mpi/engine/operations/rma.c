@@ -22,7 +22,7 @@ static bool plausible(acp_lane *lane, acp_ga_t ga)
     return true;
 }
 
-/* What this process can know about an address raises at the call. */
+/* Errors of an address that this process can detect are raised at the call. */
 static bool known_good(acp_lane *lane, acp_ga_t ga, uint64_t size)
 {
     struct translation t;

@@ -1,7 +1,7 @@
 /* The router: which way an operation goes.
  *
  *   run   both ends are in reach of this process: the executor does it here
- *   ask   the command travels to an owner, who runs or forwards it: third-party copies
+ *   ask   the command travels to an owner, which runs or forwards it: third-party copies
  *   put   the source is here and the destination is not: parts travel to its owner
  *   get   the other way round
  *   window put, window get: the same, by MPI and without the owner
@@ -32,8 +32,8 @@ static bool own_operation(const struct op *op)
     return op->handle || op->parent;
 }
 
-/* One end of an operation. ACP_PATH=owner sends what this process starts through the ring of
- * the owner even where load and store would do. */
+/* One end of an operation. ACP_PATH=owner sends operations of this process through the ring of the owner even where
+ * load and store would do. */
 struct end {
     struct translation t;
     enum reach reach;

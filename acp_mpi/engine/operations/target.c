@@ -1,5 +1,5 @@
-/* What arrives from other processes: commands to run on memory of this one, replies to its
- * own operations, and notices. With the lock held. */
+/* Input from other processes: commands to run on memory of this one, replies to its own operations, and notices. With
+ * the lock held. */
 #include "operations/target.h"
 #include "core/upcalls.h"
 #include "memory/translate.h"
@@ -83,8 +83,8 @@ static void remember_failure(struct peer *from, uint64_t id, const acp_fault *fa
 {
     uint32_t kept = 0;
     if (id >> 63 || earlier_failure(from, id))
-        return; /* a task of the peer, no chain names it; or another part of what is known */
-    for (uint32_t i = 0; i < from->ops.chain_failure_count; i++) /* what no chain can name now */
+        return; /* a task of the peer, no chain names it; or another part of a known one */
+    for (uint32_t i = 0; i < from->ops.chain_failure_count; i++) /* failures that no chain can name now */
         if (from->ops.chain_failures[i].id - id + 2 * OPS < 4 * OPS)
             from->ops.chain_failures[kept++] = from->ops.chain_failures[i];
     from->ops.chain_failure_count = kept;
@@ -156,7 +156,7 @@ static int serve_get(acp_lane *lane, struct peer *from, struct link *link,
     return ACP_OK;
 }
 
-/* Runs a call or a batch. ACP_E_BUSY: not now, nothing has happened and nobody has an answer. */
+/* Runs a call or a batch. ACP_E_BUSY: not now, nothing has happened and no answer has been sent. */
 static int serve_call(acp_lane *lane, struct peer *from, struct link *link,
                       const struct message *m, const unsigned char *payload, uint64_t size)
 {
@@ -185,7 +185,7 @@ static int serve_now(acp_lane *lane, struct peer *from, struct link *link,
                               : serve_call(lane, from, link, m, payload, size);
 }
 
-/* What waited here for its order, for room for what it brings, or for a lock. */
+/* A task that waited for its order, for room for its result, or for a lock. */
 void task_serve(acp_lane *lane, struct op *op)
 {
     struct message m = op->command;
@@ -221,7 +221,7 @@ static void begin_task(acp_lane *lane, struct peer *from, struct link *link,
     }
     op->command = *m;
     if (is_atomic(m->kind))
-        op->command.flags = 0; /* whoever is sent on, or waits, has had its time */
+        op->command.flags = 0; /* it waited or goes on elsewhere: its answer is not delayed further */
     op->client = from;
     op->client_link = link;
     op->client_id = m->id;
@@ -323,7 +323,7 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
         e->up->name(lane, from, link, m, payload, size);
         break;
     case ACP_NEWS:
-        peer_attach(e, from); /* whoever is in touch is told what comes */
+        peer_attach(e, from); /* a peer in touch is told later losses */
         say_news(lane, from, link);
         if (m->a == NEWS_WATCH)
             sources_asked(e, m->b);

@@ -8,7 +8,7 @@ struct message;
 struct op;
 struct peer;
 
-/* What arrives */
+/* Input */
 void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
                      const struct message *m, const unsigned char *payload, uint64_t size);
 int put_land(acp_lane *lane, const struct message *m, const unsigned char *payload, uint64_t size,

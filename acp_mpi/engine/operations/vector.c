@@ -1,5 +1,5 @@
-/* Many small operations in one call. What load and store reach is done at once; the rest becomes
- * one operation whose elements travel in batches by link, or as tasks of this process. */
+/* Many small operations in one call. Elements in reach of load and store are done at once; the rest becomes one
+ * operation: its elements travel in batches by link, or as tasks of this process. */
 #include "operations/vector.h"
 #include "memory/translate.h"
 #include "operations/batch.h"
@@ -147,7 +147,7 @@ static acp_handle_t submit_many(acp_lane *lane, struct many *m, acp_handle_t ord
     return handle;
 }
 
-/* Is every element in reach of load and store? Raises what can be known now. */
+/* Is every element in reach of load and store? Raises the errors that can be detected now. */
 static int check(acp_lane *lane, acp_column ga, acp_column size, uint64_t width, uint32_t role,
                  uint64_t count, bool may_be_null, bool *loaded, uint64_t *bad)
 {
