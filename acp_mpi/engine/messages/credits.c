@@ -1,4 +1,4 @@
-/* Who waits for room in a mailbox, and is woken when there is some. */
+/* Credits: senders that wait for room in a mailbox, and their wake-up when there is some. */
 #include "messages/credits.h"
 #include "core/engine_state.h"
 #include "core/state/peer.h"
@@ -33,7 +33,7 @@ void mail_wanting_wake(acp_engine *e, const uint32_t slots[MAIL_WANTING], uint32
         if (p && (p == e->job.own || peer_attach(e, p) == RELATION_NODE))
             door_ring(e, p);
     }
-    /* Those by link do not come again by themselves, and may have been rung for once. */
+    /* Senders by link do not come again by themselves, and may have been rung for once. */
     if (unlikely(e->mail.stopped) && mailbox_roomy(&mail_heap(e, e->job.own)->head->mailbox))
         progress_kick(e);
 }

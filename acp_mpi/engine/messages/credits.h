@@ -5,10 +5,10 @@
 
 struct heap;
 
-/* A sender waits for room. False: so many do that this one must look again by itself. */
+/* Registers a sender that waits for room. False: too many wait already, and this one must poll. */
 bool mail_want_room(struct mailbox *box, uint32_t slot);
-/* Who waits for room in the own mailbox, if there is enough again, or (`asked`) a receive has been
- * posted that one of theirs may be for. In the section, and then without it. */
+/* Takes the senders that wait for room in the own mailbox, if there is enough again, or (`asked`) a receive has been
+ * posted that a message of theirs may fit. In the section; then wake them without it. */
 uint32_t mail_wanting_take(struct heap *h, bool asked, uint32_t slots[MAIL_WANTING]);
 void mail_wanting_wake(acp_engine *e, const uint32_t slots[MAIL_WANTING], uint32_t count);
 /* Is half of its bound free? */

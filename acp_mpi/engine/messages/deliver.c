@@ -1,5 +1,5 @@
-/* The bytes of a message: to the buffer of its receive if there is a way, else to a block of the
- * receiver's heap, which says how far they are there. */
+/* The bytes of a message: to the buffer of its receive if there is a way, else to a block of the receiver's heap, with
+ * the number of bytes there so far. */
 #include "messages/deliver.h"
 #include "base/stream_copy.h"
 #include "memory/heap.h"
@@ -19,19 +19,19 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#define FILL_PART ((uint64_t)64 << 10) /* then a reader behind hears of it */
+#define FILL_PART ((uint64_t)64 << 10) /* bytes after each of which a reader behind is notified */
 #define VM_MOST ((uint64_t)1 << 30)
 
 enum { FILL_LOCAL = 1, FILL_GLOBAL, FILL_VM, FILL_BLOCK };
 
-/* Who has closed its engine may have the memory of a receive for something else by now. */
+/* False after the receiver has closed its engine: it may use the memory of a receive for something else. */
 bool vm_goes(const acp_engine *e, const struct peer *to)
 {
     return to != e->job.own && !to->shm.vm_refused && e->config.path != ACP_PATH_OWNER &&
            to->shm.control->phase != PHASE_CLOSED;
 }
 
-/* The block is the letter's as soon as it is nobody else's. */
+/* The block belongs to the entry in the same instant in which it leaves the heap. */
 static int take_block(acp_lane *lane, struct landing *l)
 {
     struct letter *letter = l->letter;
@@ -135,7 +135,7 @@ static void fill_block(struct landing *l, uint64_t at, const unsigned char *data
 
 int mail_fill(acp_lane *lane, struct landing *l, uint64_t at, const void *data, uint64_t size)
 {
-    if (at >= l->size) /* there is no room for it */
+    if (at >= l->size) /* beyond the receive's room */
         return ACP_OK;
     size = size < l->size - at ? size : l->size - at;
     if (l->how == FILL_VM) {
@@ -163,7 +163,7 @@ void mail_failed(acp_lane *lane, struct landing *l)
 {
     acp_engine *e = lane->engine;
     letter_done(lane, l->to, l->letter, LETTER_LOST);
-    if (l->to == e->job.own) { /* nobody may ever ask for it */
+    if (l->to == e->job.own) { /* a receive for it may never come */
         e->mail.losses = 1;
         progress_kick(e);
     }

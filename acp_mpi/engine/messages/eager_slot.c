@@ -1,4 +1,4 @@
-/* Who fills eager slots, who takes from them, and who closes them. */
+/* Eager slots: filling, taking and closing them. */
 #include "messages/eager_slot.h"
 #include "base/linux.h"
 #include "core/engine_state.h"
@@ -37,7 +37,7 @@ static bool is_full(const struct eager_slot *s, uint64_t *state)
     return *state % EAGER_STATES == EAGER_FULL;
 }
 
-/* What is full is not missed because somebody counts there meanwhile. */
+/* Claims a full slot, also while others change the count in its state. */
 static bool claim_full(struct eager_slot *s)
 {
     uint64_t state;
@@ -56,7 +56,7 @@ static bool claim_message(struct eager_slot *s, uint64_t context, uint32_t sourc
     return false;
 }
 
-/* By who has claimed it. */
+/* Ends a claim, by its holder. */
 static void become(struct eager_slot *s, uint64_t what)
 {
     __atomic_fetch_add(&s->state, what - EAGER_CLAIMED, __ATOMIC_SEQ_CST);
@@ -67,8 +67,8 @@ static uint16_t turned(const struct eager_slot *s)
     return (uint16_t)(__atomic_load_n(&s->state, __ATOMIC_RELAXED) / EAGER_TURN);
 }
 
-/* A receiver that is awake soon takes what this has put there; one for which it has waited in vain is not. The
- * state then. */
+/* Waits for a receiver that is awake to empty the slot; a receiver that left this same message unclaimed before counts
+ * as not awake. Returns the state at the end. */
 static uint64_t await_empty(const struct eager *eager, const struct eager_slot *s, uint32_t source,
                             _Atomic uint32_t *stuck)
 {
@@ -101,7 +101,7 @@ static bool fill(struct eager *eager, struct eager_slot *s, struct peer *to, con
     if (m->size)
         memcpy(s->data, data, m->size);
     become(s, EAGER_FULL);
-    /* Who closes them looks at them afterwards: it finds this one, or this finds them closed. */
+    /* The owner looks at the slots after it has closed them: it finds this message, or this finds the slots closed. */
     if (likely(!__atomic_load_n(&eager->closed, __ATOMIC_SEQ_CST)) || !claim_message(s, m->context, source))
         return true;
     become(s, EAGER_EMPTY);
@@ -162,7 +162,7 @@ bool eager_take(acp_engine *e, acp_envelope *m, void *buffer)
     return true;
 }
 
-/* To the mailbox of whose slot it is, as if it had come there. ACP_E_BUSY: not yet. */
+/* Moves a slot's message to its receiver's mailbox, as if it had come there. ACP_E_BUSY: not yet. */
 static int deliver(acp_lane *lane, struct peer *to, struct eager_slot *s)
 {
     acp_engine *e = lane->engine;
@@ -173,7 +173,8 @@ static int deliver(acp_lane *lane, struct peer *to, struct eager_slot *s)
     if (rc == ACP_OK) {
         __atomic_fetch_add(&s->state, EAGER_TURN, __ATOMIC_RELAXED);
         if (to == e->job.own)
-            atomic_store(&e->collectives.news, true); /* it may be for one that has been driven already */
+            /* it may belong to a background collective that has been driven already */
+            atomic_store(&e->collectives.news, true);
     }
     become(s, rc == ACP_OK ? EAGER_EMPTY : EAGER_FULL);
     return rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED ? rc : ACP_OK; /* no room: it is taken from where it is */
@@ -190,7 +191,7 @@ int eager_clear(acp_lane *lane)
     return rc;
 }
 
-/* While another brings it there it is not overtaken either, unless that one has died. */
+/* A message that another is just moving to the mailbox is not overtaken either, unless that process has died. */
 int eager_recall(acp_lane *lane, struct peer *to, uint64_t context)
 {
     uint32_t source = lane->engine->rank;

@@ -1,11 +1,11 @@
-/* Eager slots: a short message of a collective in one line of its receiver's memory, where its receiver looks
- * before it asks its mailbox, which takes several lines and a lock. Only who is awake looks there: who is to
- * sleep closes them first, and has what is in them brought to the mailbox, so that all that is said there of
- * messages holds for these, too.
+/* Eager slots: a short message of a collective in one line of its receiver's memory, where the receiver looks before
+ * it enters its mailbox, which takes several lines and a lock. Only a receiver that is awake looks there: before it
+ * sleeps it closes the slots, and has their messages moved to the mailbox, so that all rules of the mailbox hold for
+ * these, too.
  *
- * A slot is claimed, filled, and full; who takes from it claims it again. A sender that finds it taken, or
- * closed, goes to the mailbox, and counts there that it has: who looks for its message knows where it is. A
- * claim of one who has died stays: others with that slot go to the mailbox then. */
+ * A slot is claimed, filled, and full; its reader claims it again. A sender that finds it taken, or closed, goes to
+ * the mailbox, and counts that in the slot, so that the receiver knows where the message is. A claim of a dead process
+ * stays: others with that slot go to the mailbox then. */
 #ifndef ACP_EAGER_SLOT_H
 #define ACP_EAGER_SLOT_H
 
@@ -33,7 +33,7 @@ static inline uint32_t eager_slot_of(uint64_t context, uint32_t source)
 }
 
 struct eager {
-    _Alignas(64) uint64_t closed; /* by so many, who may sleep */
+    _Alignas(64) uint64_t closed; /* threads that have closed them, and may sleep */
     struct eager_slot slots[EAGER_SLOTS];
 };
 
@@ -46,10 +46,10 @@ bool eager_here(acp_engine *e, uint64_t context, uint32_t source); /* one waits 
 /* Have some of that sender gone to the mailbox that have not been found there? One `is`, or none is there. */
 bool eager_turned(acp_engine *e, uint64_t context, uint32_t source);
 void eager_found(acp_engine *e, uint64_t context, uint32_t source, bool is);
-/* It is taken; `m`, with its context, its source and the size of the buffer, is its envelope then. */
+/* The message is taken; `m`, with its context, its source and the size of the buffer, becomes its envelope. */
 bool eager_take(acp_engine *e, acp_envelope *m, void *buffer);
-void eager_forget(acp_engine *e); /* what has come of contexts that have ended: nobody takes it */
-/* Nobody fills them any more; what is in them is brought to the mailbox, or, ACP_E_BUSY, not all yet. */
+void eager_forget(acp_engine *e); /* drops messages of finished contexts, which no step will take */
+/* No slot is filled from now on; then their messages are moved to the mailbox; ACP_E_BUSY: not all yet. */
 void eager_close(acp_engine *e);
 int eager_clear(acp_lane *lane);
 void eager_open(acp_engine *e);

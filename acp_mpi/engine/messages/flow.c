@@ -1,5 +1,4 @@
-/* Couriers: one for each process that messages are exchanged with by link; who drives them, and how
- * they end. */
+/* Flows: one for each process that messages are exchanged with by link; their scheduling and their end. */
 #include "messages/flow.h"
 #include "base/linux.h"
 #include "core/state/peer.h"
@@ -46,7 +45,7 @@ void courier_says(acp_lane *lane, struct courier *c, struct message *m, const vo
     m->kind = ACP_MAIL_SAID;
     m->from = lane->engine->self;
     if (!c->peer->lost && link_command(lane, c->peer, COURIER_COLOR, m, payload, size) == ACP_E_SYSTEM)
-        peer_mark_lost(lane->engine, c->peer); /* it waits for that word */
+        peer_mark_lost(lane->engine, c->peer); /* it waits for that message */
 }
 
 bool couriers_push(acp_lane *lane)
@@ -89,7 +88,7 @@ void couriers_lost(acp_lane *lane, struct peer *p)
         atomic_store(&lane->engine->mail.due, true);
 }
 
-/* After a reset nothing of what was under way is anybody's. */
+/* After a reset all messages that were under way are dropped. */
 void couriers_reset(acp_engine *e)
 {
     for (struct courier *c = e->mail.couriers; c; c = c->next) {

@@ -1,4 +1,4 @@
-/* What a receiver says about the messages of this process. */
+/* Flow control: a receiver's answers about the messages of this process. */
 #include "messages/flow_control.h"
 #include "core/lane.h"
 #include "messages/flow.h"
@@ -25,7 +25,7 @@ static void take_back(acp_lane *lane, struct courier *c, uint64_t id, const void
 {
     struct parcel *p = parcel_new(lane->engine, c, id);
     if (!p || !(p->own = mail_memory(lane->engine, size))) {
-        peer_mark_lost(lane->engine, c->peer); /* it waits for what nobody has any more */
+        peer_mark_lost(lane->engine, c->peer); /* the bytes that it waits for are lost */
         return;
     }
     memcpy(p->own, payload, size);

@@ -6,7 +6,7 @@
 struct courier;
 struct message;
 
-/* What the peer says about them */
+/* The peer's answers */
 void courier_said(acp_lane *lane, struct courier *c, const struct message *m,
                   const unsigned char *payload, uint64_t size);
 

@@ -1,5 +1,5 @@
-/* Messages that come by link: matched and written where they go by whoever leads, who never waits
- * for a section. If one is held, what comes from that peer waits in its order. */
+/* Messages that come by link: the leader matches them and writes their bytes in place, and never waits for a section.
+ * If another holds one, the frames of that peer wait in their order. */
 #include "messages/flow_recv.h"
 #include "core/state/peer.h"
 #include "memory/heap.h"
@@ -86,7 +86,7 @@ static void keep_there(acp_lane *lane, struct courier *c, const struct message *
     say(lane, c, WORD_KEEP, m->id, whole ? payload : NULL, whole ? size : 0);
 }
 
-/* Bytes that stay there need no memory there any more once there is a buffer for them here. */
+/* A receive has a message kept there and has a buffer for it: its bytes come straight here, without a block there. */
 static void want(acp_lane *lane, struct courier *c, struct delivery *d)
 {
     if (d->open || d->wanted || !d->kept || !mail_wanted(&d->landing))
@@ -105,11 +105,11 @@ void deliveries_want(acp_lane *lane, struct courier *c)
         want(lane, c, d);
 }
 
-/* This process brings the bytes: a receive of the dead ends in deliveries_end and not before, for its
- * letter and its buffer are written to until then.
+/* This process brings the bytes: the receive of a dead peer's message ends in deliveries_end and not before, for its
+ * entry and its buffer are written to until then.
  *
- * No envelope has room: the peer stops, but what is under way is taken. It hears up to where it need not
- * be asked: who posts a receive from there on finds that there is somebody to ask. */
+ * Without room for an envelope the peer is stopped, but messages under way are still taken. It is told the place in
+ * the sequence up to which it need not be solicited: receives posted from there on find a peer to solicit. */
 static int arrive(acp_lane *lane, struct courier *c, const acp_envelope *envelope,
                   const void *data, struct landing *landing)
 {
@@ -136,11 +136,11 @@ static uint64_t brought(const struct message *m)
     if (m->flags & COURIER_MEET)
         return letter ? m->a : 0;
     if (m->flags & COURIER_KEPT)
-        return letter ? UINT64_MAX : 0; /* nobody keeps what a letter holds */
+        return letter ? UINT64_MAX : 0; /* bytes that fit an entry are never kept */
     return m->a < FRAME_PAYLOAD_MOST ? m->a : FRAME_PAYLOAD_MOST;
 }
 
-/* Goes on where it had to stop. */
+/* Begins a message, or goes on where it had to stop. */
 static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
                      const unsigned char *payload, uint64_t size)
 {
@@ -199,7 +199,7 @@ static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
     return ACP_OK;
 }
 
-/* What comes of a message that was refused is not missed. */
+/* More bytes of a message; those of a refused message are ignored. */
 static void part_here(acp_lane *lane, struct courier *c, const struct message *m,
                       const unsigned char *payload, uint64_t size)
 {
@@ -271,7 +271,7 @@ void deliveries_push(acp_lane *lane, struct courier *c)
         deliveries_end(lane, c);
 }
 
-/* What of messages that have begun waits behind one that has no room: it needs none. */
+/* Handles the deferred frames of messages that have begun: they need no room, but wait behind a frame that does. */
 static void bring_late(acp_lane *lane, struct courier *c, uint64_t stuck)
 {
     struct late **at = &c->late;
@@ -293,7 +293,7 @@ static void come_later(acp_lane *lane, struct courier *c, const struct message *
 {
     struct late *l = mail_memory(lane->engine, sizeof *l + size);
     if (!l) {
-        peer_mark_lost(lane->engine, c->peer); /* what it said is lost */
+        peer_mark_lost(lane->engine, c->peer); /* else the frame is lost */
         return;
     }
     *l = (struct late){.message = *m, .size = size};
@@ -320,7 +320,7 @@ void courier_frame(acp_lane *lane, struct peer *from, struct link *link, const s
     }
 }
 
-/* The peer is dead: the rest will not come. What has no room yet is still delivered, when it has. */
+/* The peer is dead: the rest will not come. A message without room yet is still delivered later. */
 void deliveries_end(acp_lane *lane, struct courier *c)
 {
     uint64_t stuck = c->late ? c->late->message.id : 0;

@@ -1,5 +1,5 @@
-/* Messages of this process to others by link: at once if they fit into one frame and the link has
- * room, else parcel by parcel, by whoever leads. */
+/* Messages of this process to others by link: at once if they fit into one frame and the link has room, else step by
+ * step, by the leader. */
 #include "messages/flow_send.h"
 #include "core/state/peer.h"
 #include "memory/heap.h"
@@ -43,7 +43,7 @@ static bool one_frame(uint64_t size)
     return size <= FRAME_PAYLOAD_MOST;
 }
 
-/* There is memory for a frame, too: the peer would wait for the rest of what has begun. */
+/* There is memory for a frame, too: the peer would wait for the rest of a message that has begun. */
 static bool room(acp_engine *e, const struct courier *c)
 {
     const struct link *link = c->peer->tcp.links[COURIER_COLOR];
@@ -75,7 +75,7 @@ struct parcel *parcel_new(acp_engine *e, struct courier *c, uint64_t id)
     return p;
 }
 
-/* Gives the bytes back to whoever sends them. */
+/* The bytes are the sender's again: ends the request. */
 static void parcel_settle(struct parcel *p, int status)
 {
     if (p->request)
@@ -126,7 +126,7 @@ static int bring_more(acp_lane *lane, struct courier *c, struct parcel *p)
     return rc;
 }
 
-/* Moves a slice to the own heap; when all is there the receiver hears of it. ACP_E_BUSY: later. */
+/* Moves a slice to the own heap; when all is there the receiver is told. ACP_E_BUSY: later. */
 static int keep_more(acp_lane *lane, struct courier *c, struct parcel *p)
 {
     acp_engine *e = lane->engine;
@@ -142,17 +142,17 @@ static int keep_more(acp_lane *lane, struct courier *c, struct parcel *p)
     if (p->done < p->envelope.size)
         return ACP_OK;
     uint64_t block = p->block;
-    p->block = 0; /* the peer's from now on, also if it is dead */
+    p->block = 0; /* the peer's from now on, even if it is dead */
     struct message m = {.kind = ACP_MAIL_WHERE, .id = p->id,
                         .after = held_hand_over(e, h, c->peer, block)};
     rc = say(lane, c, &m, NULL, 0);
-    if (rc != ACP_OK) /* it will not hear of it */
+    if (rc != ACP_OK) /* the peer does not learn of it */
         held_give(lane, h, block, c->peer->slot, 0);
     return rc;
 }
 
-/* All is on its way, but the receiver may still say that the bytes stay here. A message that is not
- * very long need not make its sender wait for that word. */
+/* All bytes are on their way, but the receiver may still answer that they stay here. A copy of a shorter message frees
+ * its sender from waiting for that answer. */
 static void keep_copy(struct courier *c, struct parcel *p)
 {
     if (!p->request || p->taken || p->done < p->envelope.size || p->envelope.size > COPIED_MOST ||
@@ -164,7 +164,7 @@ static void keep_copy(struct courier *c, struct parcel *p)
     parcel_settle(p, ACP_OK);
 }
 
-/* Begins what waits, in its order; true if anything began. */
+/* Begins waiting messages, in their order; true if any began. */
 static bool begin_some(acp_lane *lane, struct courier *c, int *rc)
 {
     acp_engine *e = lane->engine;
@@ -185,8 +185,8 @@ static bool begin_some(acp_lane *lane, struct courier *c, int *rc)
     return any;
 }
 
-/* One step of each parcel that has begun, while there is room; true if more could go at once. What
- * goes to the own heap has its next turn later: the lock is held. */
+/* One step of each message that has begun, while there is room; true if more could go at once. Copies into the own
+ * heap go on in a later turn: the lock is held. */
 static bool go_on(acp_lane *lane, struct courier *c, int *rc)
 {
     acp_engine *e = lane->engine;
@@ -230,7 +230,7 @@ void parcels_drop(struct courier *c, int status)
     }
 }
 
-/* A block that the peer has not heard of goes back; if the heap is held just then, after its death. */
+/* A block that the peer does not know of goes back; if the heap is held just then, at the peer's death. */
 void parcels_end(acp_lane *lane, struct courier *c, int status)
 {
     acp_engine *e = lane->engine;
@@ -247,7 +247,7 @@ bool courier_push(acp_lane *lane, struct courier *c)
     bool any = false, more = true;
     for (; more && rc == ACP_OK; any |= more) {
         struct link *link = c->peer->tcp.links[COURIER_COLOR];
-        bool corks = link && !link->corked; /* what one turn says goes out together */
+        bool corks = link && !link->corked; /* frames of one turn go out together */
         if (corks)
             link->corked = true;
         more = begin_some(lane, c, &rc);
@@ -260,7 +260,7 @@ bool courier_push(acp_lane *lane, struct courier *c)
     return any;
 }
 
-/* A message that does not go at once. */
+/* Queues a message that does not go at once. */
 static void post(acp_lane *lane, struct courier *c, acp_request *r, const void *data)
 {
     acp_engine *e = lane->engine;
@@ -275,7 +275,7 @@ static void post(acp_lane *lane, struct courier *c, acp_request *r, const void *
     p->request = r;
     asks_meet(c, p);
     courier_push(lane, c);
-    if (e->mail.due || atomic_load(&e->progress.callers)) /* another thread may wait for what went on here */
+    if (e->mail.due || atomic_load(&e->progress.callers)) /* another thread may wait for this progress */
         progress_kick(e);
 }
 
@@ -288,8 +288,8 @@ void parcel_taken_back(struct courier *c, struct parcel *p)
     parcel_end(c, at);
 }
 
-/* Its receiver knows of it, but there is no memory for its bytes. ACP_E_BUSY: it is asked whether it has taken
- * it; a note it takes in any case. */
+/* Takes back a message that the receiver knows of while there is no memory for its bytes. ACP_E_BUSY: the receiver has
+ * been queried whether a receive has it; a note is taken in any case. */
 static int ask_back(struct courier *c, struct parcel *p, const uint64_t *note)
 {
     acp_lane *lane = &p->request->engine->lanes[LANE_LOCKED];
@@ -305,7 +305,7 @@ int parcel_withdraw(acp_request *r, const uint64_t *note)
 {
     acp_engine *e = r->engine;
     int rc = ACP_E_HANDLE;
-    bool ended = e->stopping || r->peer->lost || r->peer->gone || peer_left(r->peer); /* nobody answers any more */
+    bool ended = e->stopping || r->peer->lost || r->peer->gone || peer_left(r->peer); /* no answer will come */
     pthread_mutex_lock(&e->lock);
     struct courier *c = r->peer->mail.courier;
     struct parcel *p = c ? c->parcels : NULL;
@@ -316,7 +316,7 @@ int parcel_withdraw(acp_request *r, const uint64_t *note)
     else if (p && p->state == PARCEL_KEPT && !p->block)
         rc = ask_back(c, p, note);
     else if (p && (p->state == PARCEL_TRIED || p->state == PARCEL_BACK))
-        rc = ACP_E_BUSY; /* its peer is about to say what has become of it */
+        rc = ACP_E_BUSY; /* the peer is about to answer */
     if (rc == ACP_OK && note && p->state == PARCEL_WAITING && !ended) {
         parcel_settle(p, ACP_E_CANCELLED);
         p->envelope.size = 0;

@@ -1,12 +1,11 @@
-/* A receiver that has no room for another envelope, and the receives that its program posts all the
- * same: it asks the senders that it has stopped for what such a receive is for, wherever that stands in
- * their lines.
+/* Solicitation. A receiver without room for another envelope still gets the messages for receives that its program
+ * posts: it solicits them from the senders that it has stopped, wherever they stand in the queue.
  *
- * A message that is tried meets a receive or goes back to its place. None may overtake an earlier one
- * of its sender. So each is tried at once, in the order of the line, for the receives that were there
- * when the receiver stopped it (`full_at`); and after that only for what is asked: the first that is
- * asked for, and the next one when it is known what became of it. Several threads may post at a time, and
- * ask in another order: so it meets that very receive, and none that is still to be asked for. */
+ * A message that is tried meets a receive or goes back to its place. None may overtake an earlier one of its sender.
+ * So each is tried at once, in the order of the queue, for the receives that were posted when the receiver stopped the
+ * flow (`full_at`); and after that only when it is solicited: the first one that fits, and the next one when the
+ * outcome of that is known. Several threads may post at a time, and solicit in another order: so a message meets the
+ * receive that solicited it, and none that has not solicited yet. */
 #include "messages/flow_solicit.h"
 #include "core/state/peer.h"
 #include "messages/flow.h"
@@ -19,7 +18,7 @@ struct ask {
     struct ask *next;
     uint64_t context, before; /* the receive is the last one before this place in the sequence */
     int64_t tag;
-    bool idle; /* nothing in the line is for it */
+    bool idle; /* no queued message fits it */
 };
 
 static bool fits(const struct ask *ask, const struct parcel *p)
@@ -71,7 +70,7 @@ void ask_came(struct courier *c, const struct message *m)
     c->asks_end = &ask->next;
 }
 
-/* The first in the line that it is for; NULL: none is. */
+/* The first queued message that fits; NULL: none. */
 static struct parcel *meant(struct courier *c, const struct ask *ask)
 {
     struct parcel *p = c->parcels;

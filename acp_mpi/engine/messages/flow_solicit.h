@@ -7,8 +7,8 @@ struct courier;
 struct message;
 struct parcel;
 
-/* The sender: a message is tried for what has been asked, if one is; what was tried has met a
- * receive or missed it; one is new in the line; the receiver has asked; or there is room again. */
+/* The sender's part: tries a message for a solicitation, if there is one; a tried message has met a receive or missed
+ * it; a message is new in the queue; a solicitation has come; or there is room again. */
 bool ask_answer(acp_lane *lane, struct courier *c, int *rc);
 void ask_over(struct courier *c, const struct parcel *p);
 void asks_meet(struct courier *c, const struct parcel *p);

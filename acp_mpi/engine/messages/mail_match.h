@@ -6,7 +6,7 @@
 #include "messages/mailbox.h"
 #include "peers/newcomers.h"
 
-/* Of lane 0, and of those who lead or hold the lock: none. */
+/* Longest wait of a lane for a mailbox: none for lane 0, the leader and the lock's holder. */
 static inline int64_t mail_patience(const acp_lane *lane)
 {
     return lane->index <= LANE_LOCKED ? 0 : ACP_FOREVER;

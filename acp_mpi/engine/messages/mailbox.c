@@ -1,4 +1,4 @@
-/* The mailbox: its letters, and the lists that they are in. */
+/* The mailbox: its entries, and the lists that they are in. */
 #include "messages/mailbox.h"
 #include "core/lane.h"
 #include "memory/heap.h"
@@ -31,7 +31,7 @@ uint32_t mail_bucket(uint64_t context, uint64_t source, uint64_t tag)
     return (uint32_t)(x >> 32) % MAIL_BUCKETS;
 }
 
-/* More letters: nobody knows of them before the change has happened. */
+/* More entries: not visible before the change has happened. */
 static int slab_take(struct hold *hold)
 {
     struct heap *h = hold->heap;
@@ -86,7 +86,7 @@ int letter_get(struct hold *hold, struct letter **letter)
     return ACP_OK;
 }
 
-/* Half of what the lane has at hand goes back to the others. */
+/* Half of the lane's spare entries go back to the mailbox. */
 static void letters_return(acp_lane *lane, struct heap *h)
 {
     struct hold hold;
@@ -95,7 +95,7 @@ static void letters_return(acp_lane *lane, struct heap *h)
     do
         rc = section_enter(&hold, lane, &box->section, h, HEAP_PATIENCE_NS);
     while (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED);
-    if (rc != ACP_OK) { /* no lock any more: they are of no use to anybody */
+    if (rc != ACP_OK) { /* no lock any more: they are lost, which does no harm */
         lane->letter_count = 0;
         return;
     }
@@ -131,7 +131,7 @@ static struct mail_chain *chain_of(struct mailbox *box, const struct letter *let
     }
 }
 
-/* The link of a letter in the lists whose link lies at `member`. */
+/* The link of an entry, at offset `member` of it. */
 static struct mail_link *link_at(const struct hold *hold, uint64_t at, size_t member)
 {
     struct letter *letter = letter_at(hold->heap, at);
@@ -142,7 +142,7 @@ static void append(struct hold *hold, struct mail_chain *chain, uint64_t at, siz
 {
     struct mail_link *link = link_at(hold, at, member), *last = link_at(hold, chain->last, member);
     section_set(hold, &link->next, 0);
-    link->previous = last ? chain->last : 0; /* nobody asks for that of one in no list */
+    link->previous = last ? chain->last : 0; /* never read of an entry without a list */
     section_set(hold, last ? &last->next : &chain->first, at);
     section_set(hold, &chain->last, at);
 }

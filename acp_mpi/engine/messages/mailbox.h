@@ -1,12 +1,12 @@
-/* The mailbox of a rank: the messages that have come to it and that nobody has asked for, and its
- * receives that no message has come for. Whoever brings a message matches it here: a sender that
- * reaches the heap by load and store itself, else the receiver's progress thread.
+/* The mailbox of a rank: unexpected messages, which have come without a receive, and posted receives without a
+ * message. The process that brings a message matches it here: a sender that reaches the heap by load and store itself,
+ * else the receiver's progress thread.
  *
- * It lies in the head of the heap; what it holds are letters, in slabs of the heap. Lists are
- * changed in its section. The bytes of a long message are written outside of it: the letter says
- * where they go, who writes them and how far. One word of it says that it is done.
+ * It lies in the head of the heap; its entries (struct letter) lie in slabs of the heap. Lists are changed in its
+ * section. The bytes of a long message are written outside of it: the entry tells where they go, which process writes
+ * them and how far. One word of the entry tells that it is done.
  *
- * Offsets count from the beginning of the heap, 0 names nothing; what is read is checked. */
+ * Offsets count from the beginning of the heap, 0 names nothing; values read from it are checked. */
 #ifndef ACP_MAILBOX_H
 #define ACP_MAILBOX_H
 
@@ -19,24 +19,24 @@
 struct heap;
 struct peer;
 
-#define MAIL_INLINE ((uint64_t)256) /* bytes of a message that its letter holds */
+#define MAIL_INLINE ((uint64_t)256) /* most bytes of a message in its entry */
 #define MAIL_BUCKETS 64u
 #define MAIL_WANTING 32u
-#define MAIL_SHARED ((uint64_t)8 << 10) /* from here on who sends and who waits copy together */
+#define MAIL_SHARED ((uint64_t)8 << 10) /* from here on a sender and a waiting receiver copy together */
 #define MAIL_BOUND ((uint64_t)64 << 20) /* unless less is wanted, or the heap is small */
 
 enum letter_state {
     LETTER_FREE = 0,
     LETTER_POSTED,  /* a receive; nothing has come */
-    LETTER_FILLING, /* a message, whose bytes are under way */
+    LETTER_FILLING, /* a message with bytes under way */
     LETTER_DONE,
     LETTER_LOST, /* they will never come */
-    LETTER_REFUSED, /* a receive that does not fit a message, whose envelope it has */
+    LETTER_REFUSED, /* a receive of another type than a message; it has that envelope */
 };
 
 enum letter_place { /* where the bytes of a message are */
     PLACE_NONE = 0,
-    PLACE_INLINE, /* in the letter */
+    PLACE_INLINE, /* in the entry */
     PLACE_BUFFER, /* in the buffer of the receive */
     PLACE_BLOCK,  /* in a block of this heap */
     PLACE_SHARED, /* the first `filled` in such a block, the rest in the buffer: both copy them there */
@@ -58,23 +58,23 @@ struct mail_link {
     uint64_t next, previous;
 };
 
-/* A long message that its filler and its receiver copy from one's memory to the other's, each as much
- * as it gets done. */
+/* A long message that its filler and its receiver copy together from one's memory to the other's, in parts that each
+ * claims. */
 struct mail_share {
     uint64_t from;    /* where its bytes begin, in the filler's process */
-    uint64_t claimed; /* so many are copied, or somebody copies them */
-    uint64_t helpers; /* threads of the receiver that do: the filler waits for them */
-    uint64_t undone;  /* one of them could not: it is all to be copied again */
+    uint64_t claimed; /* bytes that are copied or being copied */
+    uint64_t helpers; /* threads of the receiver that copy: the filler waits for them */
+    uint64_t undone;  /* a part failed: all is to be copied again */
 };
 
 struct letter {
     uint64_t state;
     uint64_t attention; /* of its receiver */
-    uint64_t filled;    /* so many bytes have come by the block */
+    uint64_t filled;    /* bytes that have come by the block */
     uint64_t place;
     uint64_t block;
     uint64_t held;
-    uint64_t filler; /* slot of who brings the bytes */
+    uint64_t filler; /* slot of the process that brings the bytes */
 
     uint64_t context, source, tag, size, note; /* of the message; the source is a rank */
     uint64_t sequence;                         /* in the order of arrival, or of posting */
@@ -92,7 +92,7 @@ struct letter {
 
     union {
         unsigned char data[MAIL_INLINE];
-        struct mail_share share; /* of what is longer */
+        struct mail_share share; /* of a longer message */
     };
 };
 
@@ -102,7 +102,7 @@ struct mail_chain {
     uint64_t first, last;
 };
 
-/* Contexts that have ended here lately: whoever brings a message of one drops it. */
+/* Contexts that have ended here lately: messages of these are dropped on arrival. */
 #define MAIL_LOTS 64u
 #define MAIL_LOT 7u
 
@@ -114,13 +114,13 @@ struct mail_lot {
 struct mailbox {
     struct section section;
     uint64_t bound;    /* of `bytes` */
-    uint64_t bytes;    /* of kept messages: letters and blocks */
+    uint64_t bytes;    /* of unexpected messages: entries and blocks */
     uint64_t kept, posted; /* how many there are */
     uint64_t sequence; /* of the next one */
-    uint64_t free;     /* letters, chained by their links */
+    uint64_t free;     /* entries, chained by their links */
     uint64_t slabs;    /* chained by their first word */
     uint64_t probing;  /* threads of the owner that sleep until a message is kept */
-    uint64_t wanting[MAIL_WANTING]; /* slot + 1 of senders that wait for room */
+    uint64_t wanting[MAIL_WANTING]; /* slot + 1 of senders that wait for credit */
     struct mail_chain arrivals, wild;
     struct mail_chain receives[MAIL_BUCKETS], messages[MAIL_BUCKETS];
     struct mail_lot ended[MAIL_LOTS];
@@ -128,7 +128,7 @@ struct mailbox {
     struct pair_rings rings;
 };
 
-/* A slab: letters behind its first word, each on lines of its own. */
+/* A slab: entries behind its first word, each on lines of its own. */
 #define MAIL_LINE ((uint64_t)64)
 #define MAIL_SLAB ((uint64_t)16384)
 #define MAIL_SLAB_LETTERS ((MAIL_SLAB - 2 * MAIL_LINE) / sizeof(struct letter))
@@ -138,17 +138,17 @@ static inline uint64_t mail_slab_first(uint64_t slab)
     return (slab + 8 + MAIL_LINE - 1) & ~(MAIL_LINE - 1);
 }
 
-/* Letters and lists */
+/* Entries and lists */
 void mailbox_create(struct mailbox *box, uint64_t bound); /* on zeroes */
 struct letter *letter_at(const struct heap *h, uint64_t at); /* NULL: none can be there */
 uint64_t letter_offset(const struct heap *h, const struct letter *letter);
 uint32_t mail_bucket(uint64_t context, uint64_t source, uint64_t tag);
-/* Inside a change. ACP_E_FULL: the heap is; ACP_E_BUSY: it is held. */
+/* Inside a change. ACP_E_FULL: the heap is full; ACP_E_BUSY: another holds it. */
 int letter_take(struct hold *hold, struct letter **letter);
 void letter_drop(struct hold *hold, struct letter *letter);
 void letter_link(struct hold *hold, struct letter *letter, enum letter_list list);
 void letter_unlink(struct hold *hold, struct letter *letter);
-/* For a receive of this process: those that a lane has at hand need no section. */
+/* For a receive of this process: a spare entry of the lane needs no section. */
 int letter_get(struct hold *hold, struct letter **letter);
 void letter_put(acp_lane *lane, struct heap *h, struct letter *letter);
 
@@ -162,22 +162,22 @@ static inline void letter_attend(struct letter *letter, enum letter_attention at
     __atomic_store_n(&letter->attention, attention, __ATOMIC_RELAXED);
 }
 
-/* How a message lands. Between mail_arrive and its end nobody else changes what it says. */
+/* State of an arrival. Between mail_arrive and its end only its filler changes the entry. */
 struct landing {
-    struct peer *to; /* whose mailbox */
+    struct peer *to; /* the owner of the mailbox */
     struct heap *heap;
     struct letter *letter;
     bool open;    /* its bytes are still to be brought: mail_open, mail_fill ..., then an end */
     bool held;    /* past the bound: they stay with the sender. No mail_open, but mail_held */
     bool matched; /* the buffer of the receive is known */
-    bool looks;   /* ACP_E_FULL, and nobody will ring when there is room again */
-    uint64_t before; /* ACP_E_FULL: no receive of a lower sequence waits for it */
+    bool looks;   /* ACP_E_FULL without registration: no event tells that there is room */
+    uint64_t before; /* ACP_E_FULL: no receive of a lower sequence fits it */
     uint8_t how;  /* of deliver.c */
     bool shares;  /* shared_copy.c: the receiver may help */
-    bool late;    /* nobody will receive it: not open, it has gone, else its receiver drops it */
-    const unsigned char *whole; /* all of them, until they are there; NULL: they come in parts */
+    bool late;    /* its context has ended: not open, it is dropped already, else its receiver drops it */
+    const unsigned char *whole; /* all bytes, until they are there; NULL: they come in parts */
     unsigned char *base; /* where they go, in this process; NULL: not by load and store */
-    uint64_t size;       /* of them: as much of the message as there is room for */
+    uint64_t size;       /* bytes of the message that there is room for */
     uint64_t *word, value; /* of the mailbox: set with the same change; NULL: none */
 };
 

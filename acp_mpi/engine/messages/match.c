@@ -1,4 +1,4 @@
-/* A message arrives: it meets the receive that was posted first, or is kept. */
+/* A message arrives: it meets the receive that was posted first, or is kept as unexpected. */
 #include "messages/match.h"
 #include "core/engine_state.h"
 #include "core/state/peer.h"
@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-#define COST sizeof(struct letter) /* of an envelope, towards the bound */
+#define COST sizeof(struct letter) /* bytes of an entry, towards the bound */
 
 struct heap *mail_heap(acp_engine *e, struct peer *p)
 {
@@ -51,7 +51,7 @@ static bool answers(const struct letter *message, const acp_envelope *want)
            fits(want->tag, message->tag);
 }
 
-/* No list is longer than there are letters, whatever a dying process has written. */
+/* Bound by the number of entries, for a dying process may have left a circle. */
 static struct letter *first_receive(const struct heap *h, uint64_t at, const acp_envelope *e,
                                     uint64_t from)
 {
@@ -90,8 +90,8 @@ struct letter *mail_find_message(const struct heap *h, const acp_envelope *want)
     return NULL;
 }
 
-/* Between what is said and the look whether the other one sleeps, who has had this process run a fence,
- * unless it says that it does not; in one's own process it has not. */
+/* Fence between a store and the look whether the other process sleeps. The sleeper has made this process run one,
+ * unless its control page tells otherwise; within one process it has not. */
 static void told(acp_engine *e, const struct peer *to)
 {
     atomic_signal_fence(memory_order_seq_cst);
@@ -109,7 +109,7 @@ void letter_ring(acp_lane *lane, struct peer *to, const struct letter *letter)
     if (likely(attention != ATTENTION_SLEEPS))
         return;
     if (to == e->job.own && lane->index == LANE_LEADER)
-        progress_event(e); /* who leads is awake */
+        progress_event(e); /* the leader itself is awake */
     else
         door_ring(e, to);
 }
@@ -127,7 +127,7 @@ static uint64_t cost(const struct mailbox *box, const acp_envelope *e, bool *hel
     return *held ? COST : COST + bytes;
 }
 
-/* Is it past its bound, with all that is for envelopes? */
+/* Is it past its bound, with the share for envelopes? */
 static bool mailbox_full(const struct mailbox *box)
 {
     return box->bytes + COST > box->bound + box->bound / 8;
@@ -162,7 +162,7 @@ static void write_envelope(struct letter *letter, const acp_envelope *e, const v
     }
 }
 
-/* All of a message that is not in its letter, to a block that is taken in the same change. */
+/* All of a message too long for an entry, to a block that is taken in the same change. */
 static int write_block(struct hold *hold, struct letter *letter, const acp_envelope *e, const void *data)
 {
     uint64_t block;
@@ -176,7 +176,7 @@ static int write_block(struct hold *hold, struct letter *letter, const acp_envel
     return ACP_OK;
 }
 
-/* It is FILLING before it is known: if who brings it dies now, its receive ends. */
+/* The state is FILLING before the match is visible: if the filler dies now, the receive ends. */
 static int match(struct hold *hold, struct letter *letter, const acp_envelope *e, const void *data,
                  uint32_t filler, bool whole)
 {
@@ -217,7 +217,7 @@ void mail_unkeep(struct hold *hold, struct letter *letter)
     section_set(hold, &box->bytes, box->bytes - letter->cost);
 }
 
-/* A receive that does not fit it ends; the message does not, and goes on to the next one. */
+/* A receive of another type ends; the message goes on to the next one. */
 static void refuse(struct hold *hold, struct letter *letter, const acp_envelope *e)
 {
     section_begin(hold);
@@ -226,7 +226,7 @@ static void refuse(struct hold *hold, struct letter *letter, const acp_envelope 
     section_commit(hold);
 }
 
-/* In the section: the receive that it meets; those before it that it does not fit end. */
+/* In the section: the receive that fits; earlier ones of another type end. */
 static struct letter *meet_receive(struct hold *hold, struct peer *to, const acp_envelope *e,
                                    struct places among)
 {
@@ -240,7 +240,7 @@ static struct letter *meet_receive(struct hold *hold, struct peer *to, const acp
     return NULL;
 }
 
-/* What may become of a message, beside meeting a receive. */
+/* Fate of a message without a receive. */
 enum keeping { KEEP_NEVER, KEEP_WITHIN, KEEP_ALWAYS };
 
 /* In the section. ACP_E_FULL: nothing has happened. */
@@ -275,7 +275,7 @@ static int arrive(struct hold *hold, const acp_envelope *e, const void *data, en
     return ACP_OK;
 }
 
-/* One is kept there: who sleeps until then is woken. */
+/* A message is kept there: wakes the threads that sleep until then. */
 static void kept_ring(acp_engine *e, struct peer *to, const struct mailbox *box)
 {
     told(e, to);

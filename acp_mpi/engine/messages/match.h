@@ -7,8 +7,8 @@ struct heap;
 struct hold;
 struct peer;
 
-/* One that others of its sender are before, and had no room: it may only meet a receive that they have
- * not met. Those that were there when the first of them came last are `before` what its landing says. */
+/* A message behind earlier ones of its sender that had no room: it may only meet receives that those did not fit.
+ * Receives before landing->before were posted when the first of them came last. */
 struct places { /* in the sequence */
     uint64_t from, before;
 };
@@ -22,7 +22,7 @@ void mail_unkeep(struct hold *hold, struct letter *letter);
  * change the word becomes `value`. ACP_E_FULL, ACP_E_BUSY: nothing has happened. */
 int mail_place(struct hold *hold, struct peer *to, const acp_envelope *e, const void *data,
                uint64_t *word, uint64_t value);
-/* A letter says something new: whoever sleeps on it is woken. */
+/* Rings for an entry that has changed: wakes the threads that sleep on it. */
 void letter_ring(acp_lane *lane, struct peer *to, const struct letter *letter);
 /* `state` changes for good. */
 void letter_done(acp_lane *lane, struct peer *to, struct letter *letter, enum letter_state state);
@@ -31,15 +31,15 @@ void letter_done(acp_lane *lane, struct peer *to, struct letter *letter, enum le
 struct heap *mail_heap(acp_engine *e, struct peer *p);
 
 /* A message arrives in the mailbox of `to`, which is this process or one of its node
- * that load and store reach. `data`: all of it, if it is not longer than MAIL_INLINE.
+ * within reach of load and store. `data`: all of it, if it is not longer than MAIL_INLINE.
  *
  *   ACP_OK      the message is matched or kept; landing->open: its bytes are still to come
- *   ACP_E_FULL  nothing has happened: there is no room for one more envelope. Not asked with
+ *   ACP_E_FULL  nothing has happened: there is no room for one more envelope. Not with
  *               `regardless`, unless the heap is full, too
  *   ACP_E_BUSY  nothing has happened: call again
  *
- * `filler`: slot of whose threads bring the bytes. Its death ends it; for those of the own process
- * nobody but they end it. */
+ * `filler`: slot of the process that brings the bytes. Its death ends the arrival; for the own
+ * process only the bringing thread does. */
 int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
                 bool regardless, uint32_t filler, struct landing *landing);
 int mail_meet(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,

@@ -1,4 +1,4 @@
-/* Sends that wait for room in a mailbox, or for memory: each destination's in their order. */
+/* Send queue: messages that wait for credit, or for memory: each destination's in their order. */
 #include "messages/message_send_queue.h"
 #include "core/state/peer.h"
 #include "messages/deliver.h"
@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* With the lock held: the first that has not arrived there, and is before `r`. */
+/* With the lock held: the first queued message to `to` that has not arrived, before `r`. */
 static acp_request *first_of(const acp_engine *e, const struct peer *to, const acp_request *r)
 {
     acp_request *first = e->mail.waiting;
@@ -28,7 +28,7 @@ bool sends_before(acp_engine *e, const struct peer *to)
     return any;
 }
 
-/* Nobody rings for memory of a heap, nor if too many wait for room. */
+/* No event tells that a heap has memory, nor that there is room if too many wait for it. */
 static bool stuck(const acp_request *r)
 {
     return r->step != STEP_ARRIVE || r->landing.looks;
@@ -67,7 +67,7 @@ int send_wait(acp_lane *lane, const acp_request *draft, acp_request **request)
     return ACP_OK;
 }
 
-/* With the lock held: where it is in the line; NULL: not there. */
+/* With the lock held: its place in the queue; NULL: none. */
 static acp_request **place_of(acp_engine *e, const acp_request *r)
 {
     acp_request **at = &e->mail.waiting;
@@ -76,7 +76,7 @@ static acp_request **place_of(acp_engine *e, const acp_request *r)
     return *at ? at : NULL;
 }
 
-/* One by load and store: it has not arrived, or its bytes are still wholly here. */
+/* A send by load and store that has not arrived, or of which all bytes are still here. */
 static int withdraw_near(acp_lane *lane, acp_request **at, acp_request **request, const uint64_t *note)
 {
     acp_request *r = *at;
@@ -121,7 +121,7 @@ bool mail_step(acp_lane *lane)
         int rc = send_advance(lane, r, first);
         any |= r->at + r->step != before;
         if (rc == ACP_E_BUSY && r->step == STEP_ARRIVE && first)
-            first->landing.before = 0; /* those behind it might meet what is for it */
+            first->landing.before = 0; /* a later one might meet the receive that fits it */
         if (rc == ACP_E_FULL || rc == ACP_E_BUSY) {
             waits += rc == ACP_E_BUSY || stuck(r);
             at = &r->next;
@@ -162,7 +162,7 @@ int send_end(acp_lane *lane, acp_request *r)
     return r->status;
 }
 
-/* Nobody uses the engine; what was in the heaps is gone. */
+/* The engine is not in use; the heaps have been emptied. */
 void mail_reset(acp_engine *e)
 {
     atomic_fetch_add(&e->mail.era, 1);

@@ -7,11 +7,11 @@ struct peer;
 
 int send_wait(acp_lane *lane, const acp_request *draft, acp_request **request);
 bool sends_before(acp_engine *e, const struct peer *to);
-/* It is over if it waits for room, or for memory; with a `note` its receiver gets nothing but that, and
- * `*request` is NULL if it ends by itself. ACP_E_BUSY: call again. ACP_E_HANDLE: it is too late for that. */
+/* Ends a send that waits for credit, or for memory; with a `note` its receiver gets that alone, and `*request` is NULL
+ * if it ends by itself. ACP_E_BUSY: call again. ACP_E_HANDLE: too late. */
 int send_withdraw(acp_lane *lane, acp_request **request, const uint64_t *note);
 int send_end(acp_lane *lane, acp_request *request);
-/* The sends that wait, one slice each: leader only. True: something was done. */
+/* One slice of each queued send: leader only. True: something was done. */
 bool mail_step(acp_lane *lane);
 void mail_reset(acp_engine *e);
 

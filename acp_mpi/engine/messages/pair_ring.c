@@ -1,4 +1,4 @@
-/* A short message is left in its sender's ring, and taken from there. */
+/* Short messages by pair ring: put by the sender, taken from there by the receiver. */
 #include "messages/pair_ring.h"
 #include "base/linux.h"
 #include "core/engine_state.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define LOOKS 200u /* for room, at a receiver that takes nothing */
-#define AGAIN 256u /* sends without a ring before a full heap is asked once more */
+#define AGAIN 256u /* sends without a ring before memory for one is requested again */
 
 static_assert(sizeof(struct ring_line) == 64, "one cache line");
 static_assert(RING_SENDERS < 64, "a bit of a word each");
@@ -24,7 +24,7 @@ static struct pair_rings *rings_of(acp_engine *e, struct peer *p)
     return h ? &h->head->mailbox.rings : NULL;
 }
 
-/* Nobody sleeps, nothing waits: the next receiver looks into the rings. */
+/* No thread sleeps, no receive waits: the next receive looks into the rings. */
 static bool is_quiet(const struct mailbox *box)
 {
     return !(__atomic_load_n(&box->posted, __ATOMIC_SEQ_CST) | __atomic_load_n(&box->probing, __ATOMIC_SEQ_CST));
@@ -35,14 +35,14 @@ static bool keeps_none(const struct mailbox *box)
     return !__atomic_load_n(&box->kept, __ATOMIC_ACQUIRE);
 }
 
-/* Nothing comes before what is in a ring: no message that its sender sent earlier, and no receive that was posted
- * earlier, which gets it if its sender has not seen that in time. */
+/* No message precedes those in a ring: none that its sender sent earlier; and no receive that was posted earlier,
+ * which gets it if its sender has not seen that in time. */
 static bool is_first(const struct mailbox *box)
 {
     return !__atomic_load_n(&box->posted, __ATOMIC_ACQUIRE) && keeps_none(box);
 }
 
-/* Letters are there to bring it to the mailbox, even if the heap is full. */
+/* Entries are left to move it to the mailbox, even if the heap is full. */
 static bool has_letters(const struct mailbox *box)
 {
     return __atomic_load_n(&box->free, __ATOMIC_RELAXED) != 0;
@@ -82,7 +82,7 @@ static int make_lines(acp_lane *lane, struct heap *h, struct pair_ring *ring)
     return ACP_OK;
 }
 
-/* The ring in which this process leaves what it sends there, if it gets one. */
+/* The ring for messages of this process there, if it gets one. */
 static struct pair_ring *find_ring(acp_lane *lane, struct peer *to)
 {
     acp_engine *e = lane->engine;
@@ -122,8 +122,8 @@ static struct pair_ring *ring_at(acp_lane *lane, struct peer *to)
     return find_ring(lane, to);
 }
 
-/* The lines before that position are free. False: the ring is busy, and whoever brings what is there may die, and then
- * that is taken back. */
+/* The lines before that position are free. False: the ring is busy: its section's holder may die, and then the change
+ * is taken back. */
 static bool look_for_room(struct ring_sender *s)
 {
     uint64_t word = __atomic_load_n(&s->ring->taken, __ATOMIC_ACQUIRE), taken;
@@ -189,7 +189,7 @@ void pair_ring_copy(const struct ring_line *lines, uint64_t at, void *data, uint
         memcpy(to, lines[++at % RING_LINES].more, left);
 }
 
-/* Counts `taken` on over the message there. False: somebody else has. */
+/* Counts `taken` on over the message there. False: another thread has. */
 static bool take(struct pair_ring *ring, uint64_t at, uint64_t size)
 {
     uint64_t was = pair_ring_sealed(at);
@@ -237,7 +237,7 @@ void pair_ring_envelope(const struct pair_ring *ring, const struct ring_line *li
         .note = __atomic_load_n(&line->note, __ATOMIC_RELAXED), .size = size};
 }
 
-/* The first message of a ring: what it says is true if nobody has taken it when this one does. */
+/* The first message of a ring: the copy is valid if the caller then takes that message. */
 static bool read_first(const struct heap *h, struct pair_ring *ring, acp_short *message)
 {
     const struct ring_line *lines = pair_ring_lines(h, ring);
@@ -276,7 +276,7 @@ static bool look_at_some(acp_engine *e, const struct heap *h, uint64_t which, co
     return false;
 }
 
-/* From any source: in turn, lest one that sends all the time keeps the others out. */
+/* From any source: in turn, lest a sender without pause keep the others out. */
 static bool look_at_all(acp_engine *e, const struct heap *h, const acp_envelope *want, acp_short *message)
 {
     uint32_t from = atomic_load_explicit(&e->mail.ring_turn, memory_order_relaxed) % RING_SENDERS;
@@ -307,7 +307,7 @@ bool acp_short_take(const acp_short *message, void *data)
     return mine;
 }
 
-/* Something is there, or something that cannot be. */
+/* True for a message, or for damage. */
 static bool is_there(const struct heap *h, const struct pair_ring *ring)
 {
     const struct ring_line *lines = pair_ring_lines(h, ring);

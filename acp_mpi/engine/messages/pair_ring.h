@@ -1,5 +1,5 @@
 /* Pair rings: the short messages of one sender to one receiver, each in as many lines of the receiver's memory as it
- * is long (8 bytes: one). The receiver looks there before it asks its mailbox, which takes a lock and some six lines
+ * is long (8 bytes: one). The receiver looks there before it enters its mailbox, which takes a lock and some six lines
  * more.
  *
  * A mailbox has places for RING_SENDERS rings. The first of the ranks that share a place by number owns it, and takes
@@ -9,18 +9,18 @@
  * on, and has the message if it was the one that did.
  *
  * Rings are used only while there is nothing else to look at: no message is kept in the mailbox, no receive is
- * posted there, and nobody probes. A sender looks at that before it fills lines and once more after it; a thread that
- * posts a receive, or probes, has all that is in the rings brought to the mailbox, before that can be seen and once
- * more after it.
+ * posted there, and no thread probes. A sender checks that before it fills lines and once more after it; a thread that
+ * posts a receive, or probes, moves all messages in the rings to the mailbox, before that can be seen and once more
+ * after it.
  *
  * - So of one sender at most one message is on its way past its first look, and either its second look sees the
  *   receive, and takes the message back, or the receive's second look sees the message. Where another message is
- *   before it, or somebody works at the ring, it cannot be taken back, and need not: they look once more when they
- *   are done.
- * - All that is said of the mailbox, of who sleeps, of what is cancelled or dropped, holds for these messages, too.
+ *   before it, or another thread works at the ring, it cannot be taken back, and need not: that thread looks once more
+ *   when it is done.
+ * - All rules of the mailbox, for sleeping threads, for cancelled and for dropped messages, hold for these, too.
  * - A sender that goes to the mailbox brings first what is in its ring; so what is kept there was sent before what is
  *   in the ring, and a receiver that finds anything kept, or a receive posted, takes nothing from a ring.
- * - Bringing a message counts `taken` on in the same change as its letter, and the ring is busy: a process that is
+ * - Bringing a message counts `taken` on in the same change as its entry, and the ring is busy: a process that is
  *   killed leaves the message here or there. Until that change has happened it may be taken back, and its lines are
  *   not free.
  * - `taken` has a check of itself, and a line that is not full has an older stamp of its own: what a wild pointer has
@@ -35,7 +35,7 @@ struct peer;
 
 #define RING_SENDERS 32u
 #define RING_LINES ((uint64_t)256) /* of a ring, a power of two: 16 KiB */
-#define RING_BUSY ((uint64_t)1 << 63) /* of `taken`: the mailbox's section holder brings what is here there */
+#define RING_BUSY ((uint64_t)1 << 63) /* of `taken`: the section's holder moves messages to the mailbox */
 
 struct ring_line {
     _Alignas(64) uint64_t stamp; /* position + 1, size (16 bits); of a line with more of a message: an older one */
@@ -51,7 +51,7 @@ struct ring_line {
 struct pair_ring {
     _Alignas(64) uint64_t taken; /* lines so far, with their check (pair_ring_sealed), | RING_BUSY */
     uint64_t copying; /* position + 1 of a message that is taken, but not copied yet: its lines are not free */
-    uint64_t owner;   /* rank + 1 of the sender that fills it; 0: nobody */
+    uint64_t owner;   /* rank + 1 of the sender that fills it; 0: none */
     uint64_t lines;   /* offset in the heap; 0: none yet */
     uint64_t block;   /* that they lie in */
 };
@@ -85,8 +85,7 @@ static inline uint64_t pair_ring_owned(const struct pair_rings *all) /* whatever
 
 enum ring_state { RING_EMPTY, RING_FULL, RING_DAMAGED };
 
-/* True: it is there. By the lane of the thread that holds the interpreter lock, for a ring has one
- * sender. */
+/* True: it is in the ring. By the lane of the thread that holds the interpreter lock, for a ring has one sender. */
 bool pair_ring_put(acp_lane *lane, struct peer *to, const acp_envelope *m, const void *data);
 struct ring_line *pair_ring_lines(const struct heap *h, const struct pair_ring *ring); /* NULL: there are none */
 /* Does a message begin there? As long as it is not taken it stays. */

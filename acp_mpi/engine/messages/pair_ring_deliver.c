@@ -1,6 +1,6 @@
-/* The messages in pair rings are brought to the mailbox, in its section. A process that dies meanwhile leaves `taken`
- * as it was before the message on which it worked, or as it is after it, and busy: only the section's holder sets that,
- * so the next one to enter knows that nobody works there any more. */
+/* The messages in pair rings are moved to the mailbox, in its section. A process that dies meanwhile leaves `taken` as
+ * it was before the current message, or as it is after it, and busy: only the section's holder sets that, so the next
+ * holder knows that the ring is not in work any more. */
 #include "messages/pair_ring_deliver.h"
 #include "base/linux.h"
 #include "core/lane.h"
@@ -30,7 +30,7 @@ static int bring_one(struct hold *hold, struct peer *to, struct pair_ring *ring,
     return mail_place(hold, to, &m, data, &ring->taken, pair_ring_sealed(at + pair_ring_count(size)) | RING_BUSY);
 }
 
-/* The ring is busy: nobody takes from it meanwhile. */
+/* The ring is busy: receivers take nothing from it meanwhile. */
 static int bring_some(struct hold *hold, struct peer *to, struct pair_ring *ring, const struct ring_line *lines,
                       uint64_t at)
 {
@@ -47,7 +47,7 @@ static int bring_some(struct hold *hold, struct peer *to, struct pair_ring *ring
     return rc;
 }
 
-/* After its end a look: what has come since then its sender has taken back, or it is seen. */
+/* A look after its end: a message that has come since is taken back by its sender, or seen here. */
 static int bring_all(struct hold *hold, struct peer *to, struct pair_ring *ring, const struct ring_line *lines)
 {
     for (;;) {
@@ -69,7 +69,7 @@ static int bring_all(struct hold *hold, struct peer *to, struct pair_ring *ring,
     }
 }
 
-/* What it says of its sender is true of its place. */
+/* Do the ring's owner and place fit? */
 static bool is_owned(acp_engine *e, const struct pair_ring *ring, uint32_t place)
 {
     uint64_t rank = __atomic_load_n(&ring->owner, __ATOMIC_RELAXED) - 1;
@@ -104,7 +104,7 @@ static bool release(struct hold *hold, struct pair_rings *all, uint32_t i)
     const struct ring_line *lines = pair_ring_lines(hold->heap, ring);
     uint64_t word = __atomic_load_n(&ring->taken, __ATOMIC_SEQ_CST), at, size;
     if (!pair_ring_unseal(word, &at))
-        return true; /* it is of no use to anybody */
+        return true; /* it is lost, which does no harm */
     if (word & RING_BUSY || __atomic_load_n(&ring->copying, __ATOMIC_ACQUIRE) ||
         (lines && pair_ring_state(lines, at, &size) == RING_FULL)) /* it has come since they were cleared */
         return false;

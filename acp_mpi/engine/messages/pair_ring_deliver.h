@@ -6,10 +6,10 @@
 struct hold;
 struct peer;
 
-/* To the mailbox, in the order in which they were sent. In the section of one's own mailbox all, of
- * another's mailbox one's own. ACP_E_FULL, ACP_E_BUSY: some are still in their rings. */
+/* To the mailbox, in the order in which they were sent. In the section of the own mailbox: all rings; of another's
+ * mailbox: the own ring there. ACP_E_FULL, ACP_E_BUSY: some messages are still in their rings. */
 int pair_ring_clear(struct hold *hold);
 int pair_ring_bring(acp_lane *lane, struct peer *to);
-void pair_ring_release(struct hold *hold); /* the rings of those who have ended, after they were cleared */
+void pair_ring_release(struct hold *hold); /* the rings of ended processes, after they were cleared */
 
 #endif

@@ -1,4 +1,4 @@
-/* Looking for a message without receiving it; taking it, so that nobody else does. */
+/* Looking for a message without receiving it; taking it, so that no other receive gets it. */
 #include "core/membarrier.h"
 #include "core/rank_slot.h"
 #include "core/state/peer.h"
@@ -67,7 +67,7 @@ struct probe_wait {
     struct peer *source;
     uint32_t era; /* of the mailbox */
     int rc;
-    bool armed, over; /* over: asked again, it must not take another message */
+    bool armed, over; /* done: a further call must not take another message */
 };
 
 static bool ready(void *context)
@@ -91,7 +91,7 @@ static bool ready(void *context)
     if (w->armed)
         return false;
     w->armed = true;
-    membarrier_all(); /* who keeps a message after the look rings */
+    membarrier_all(); /* a sender that keeps a message after the look rings */
     return ready(context);
 }
 

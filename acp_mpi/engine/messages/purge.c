@@ -1,5 +1,5 @@
-/* Kept messages that nobody will ever receive are given back: after a death those whose bytes do not
- * come, after the end of a context all of that. */
+/* Purge of unexpected messages that no receive will take: after a death those with bytes under way, after the end of a
+ * context all of that. */
 #include "messages/purge.h"
 #include "collectives/background.h"
 #include "core/membarrier.h"
@@ -29,7 +29,7 @@ bool filler_lost(acp_engine *e, const struct letter *l)
     return p && p->lost;
 }
 
-/* Its bytes were under way, or are in the heap of who has died. */
+/* Its bytes were under way from a dead process, or are in that one's heap. */
 static bool orphaned(acp_engine *e, const struct letter *l)
 {
     enum letter_state state = letter_state(l);
@@ -68,7 +68,7 @@ static void mail_bury(acp_lane *lane)
     uint32_t slots[MAIL_WANTING];
     struct letter *l;
     if (h && section_enter(&hold, lane, &h->head->mailbox.section, h, 0) != ACP_OK) {
-        e->mail.losses = 1; /* again, soon: who brought the last of them does not ring once more */
+        e->mail.losses = 1; /* again, soon: the bringer of the last one does not ring once more */
         return;
     }
     e->mail.losses = 0;
@@ -93,7 +93,7 @@ static void mail_bury(acp_lane *lane)
     uint32_t count = mail_wanting_take(h, false, slots);
     section_leave(&hold);
     if (e->mail.unwanted != unwanted)
-        membarrier_all(); /* who has brought one after the look at it finds that it is to ring */
+        membarrier_all(); /* the bringer of a message after the look finds that it must ring */
     mail_wanting_wake(e, slots, count);
 }
 

@@ -5,9 +5,9 @@
 
 struct letter;
 
-/* Has who brings the bytes of a letter died? From now on this process hears of it. */
+/* Has the filler of an entry died? From now on this process registers for that. */
 bool filler_lost(acp_engine *e, const struct letter *letter);
-/* Letters of the dead, and of contexts that have ended, in the own mailbox; leader only. */
+/* Purges the own mailbox of messages of dead ranks and finished contexts; leader only. */
 void mail_tidy(acp_lane *lane);
 
 static inline bool mail_untidy(const acp_engine *e)

@@ -1,7 +1,6 @@
-/* Contexts that have ended: of what still comes of them, and has come unasked, nothing is kept. A
- * collective that fails on one rank is waited for in vain only by those that have not heard of it yet:
- * what they have sent, or send until then, is nobody's, and would fill the mailbox one call after the
- * other. */
+/* Contexts that have ended: late and unmatched messages of theirs are discarded. A collective that fails on one rank
+ * is waited for in vain only by members that have not been told yet: their messages until then belong to no
+ * collective, and would fill the mailbox one call after the other. */
 #include "messages/purge_finished.h"
 #include "core/engine_state.h"
 #include "core/state/peer.h"
@@ -15,7 +14,7 @@
 #include "messages/request.h"
 #include "progress/doorbell.h"
 
-#define ENDED_MANY 128u /* then it is time to look for what came of those that went well, or came late */
+#define ENDED_MANY 128u /* contexts that end well between two purges of late messages */
 
 static struct mail_lot *lot_of(struct mailbox *box, uint64_t context)
 {
@@ -46,7 +45,7 @@ void mail_context_ends(acp_engine *e, uint64_t context, bool in_vain)
     atomic_store_explicit(&e->mail.contexts_ended, look ? 0 : many, memory_order_relaxed);
     if (in_vain || many % ENDED_MANY == 0) /* as long as they are known here */
         eager_forget(e);
-    /* It is not known for ever, and what is in a ring would be kept. */
+    /* The list of ended contexts is bounded, and a ring would keep its messages. */
     look |= many % ENDED_MANY == 0 && pair_ring_any(h);
     if (!look && !in_vain)
         return;
@@ -59,7 +58,7 @@ void acp_context_ends(acp_engine *e, uint64_t context)
     mail_context_ends(e, context, true);
 }
 
-/* In the section: it is received, without room for its bytes, by whoever leads. */
+/* In the section: the leader receives it, without room for its bytes. */
 bool mail_unwant(struct hold *hold, struct letter *l)
 {
     acp_engine *e = hold->lane->engine;
@@ -68,7 +67,7 @@ bool mail_unwant(struct hold *hold, struct letter *l)
         return false;
     r->letter = l;
     l->room = l->buffer = l->global = 0;
-    letter_attend(l, ATTENTION_SLEEPS); /* who brings them rings */
+    letter_attend(l, ATTENTION_SLEEPS); /* the bringer rings */
     section_begin(hold);
     mail_unkeep(hold, l);
     section_commit(hold);
@@ -77,13 +76,13 @@ bool mail_unwant(struct hold *hold, struct letter *l)
     return true;
 }
 
-/* What its sender has kept is given back there. */
+/* False: it can be dropped; bytes kept by its sender have been given back there. */
 static bool stays(acp_lane *lane, acp_request *r)
 {
     if (!acp_request_done(r) || pull_under_way(r)) /* by a reset it may be done before that has come */
         return true;
     int rc = acp_request_pulls(r) ? acp_request_pull(lane, r) : ACP_OK;
-    if (rc == ACP_E_BUSY) /* nobody rings */
+    if (rc == ACP_E_BUSY) /* no event rings */
         lane->engine->mail.losses = 1;
     return rc == ACP_E_BUSY || rc == ACP_E_HANDLE || rc == ACP_E_INTERRUPTED;
 }

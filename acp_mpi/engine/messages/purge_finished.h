@@ -12,8 +12,8 @@ bool mail_context_ended(const struct mailbox *box, uint64_t context);
 
 /* Nothing of that context is received here from now on. `in_vain`: something may have come. */
 void mail_context_ends(acp_engine *e, uint64_t context, bool in_vain);
-/* Such a letter whose bytes are under way, or with their sender: false: no memory. Then, leader only, the end
- * of those. */
+/* Receives an entry of such a context with bytes under way, or with its sender; false: no memory. Then, leader only,
+ * the end of these receives. */
 bool mail_unwant(struct hold *hold, struct letter *letter);
 void mail_drop_unwanted(acp_lane *lane);
 

@@ -72,7 +72,7 @@ static int match(struct hold *hold, acp_request *r, const acp_envelope *want)
     return ACP_OK;
 }
 
-/* The bytes of what it has taken are still with a peer, which may have no memory for them: they are asked for. */
+/* Requests the bytes of a taken message from a peer that still has them, for it may have no memory for them. */
 static void ask_for_bytes(acp_engine *e, const acp_request *r)
 {
     const struct letter *l = r->letter;
@@ -83,7 +83,7 @@ static void ask_for_bytes(acp_engine *e, const acp_request *r)
     progress_kick(e);
 }
 
-/* What was put into a ring before its sender could see the receive comes to it, too. */
+/* Also matches a message put into a ring before its sender could see the receive. */
 static int match_all(struct hold *hold, acp_request *r, const acp_envelope *want)
 {
     int rc = pair_ring_clear(hold);
@@ -137,7 +137,7 @@ static acp_request *receive_new(acp_lane *lane, void *buffer, uint64_t room)
     return r;
 }
 
-/* Its waiters hear of the death of that rank, and know that another process may bring the bytes. */
+/* Its waiters watch that rank, and know that another process may bring the bytes. */
 static void await_from(acp_request *r, int64_t source)
 {
     acp_engine *e = r->engine;
@@ -186,7 +186,7 @@ int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t roo
     if (r) {
         offer(e, r, l);
         r->letter = l;
-        /* Who brings it may look for the buffer now. */
+        /* The filler may look for the buffer now. */
         __atomic_store_n(&l->list, AMONG_NONE, __ATOMIC_RELEASE);
         *request = r;
     }
@@ -203,8 +203,7 @@ static bool block_in(const struct heap *h, uint64_t at, uint64_t size)
     return at >= h->first && size <= h->span && at <= h->span - size;
 }
 
-/* The bytes that have come by a block and are not in the buffer yet; then those that it may copy
- * itself. */
+/* Copies bytes that have come by a block and are not in the buffer yet; then parts that it may copy itself. */
 bool request_follow(acp_request *r)
 {
     struct letter *l = r->letter;
@@ -224,7 +223,7 @@ bool request_follow(acp_request *r)
     return helped || r->copied > copied;
 }
 
-/* What has become of a letter; LOST too if the rank that brings its bytes, or should, is dead or in finalize. */
+/* The state of an entry; LOST also if the rank that brings the bytes, or should, is dead or in finalize. */
 enum letter_state request_state(const acp_request *r)
 {
     acp_engine *e = r->engine;
@@ -239,7 +238,7 @@ enum letter_state request_state(const acp_request *r)
         lost = r->any ? anybody_lost(e, r->among) : r->peer && peer_gone(r->peer) != ACP_OK;
     if (!lost)
         return state;
-    /* It may have come in between: a dead process brings no more. */
+    /* The message may have come in between: a dead process brings no more. */
     enum letter_state now = letter_state(l);
     return now == state ? LETTER_LOST : now;
 }

@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-/* A receive that no message has met is no more. Its letter stays until it ends: another thread may wait
- * for it, and look there. */
+/* Removes a receive that has met no message from its list. Its entry stays until the request ends: another thread may
+ * wait for it, and look there. */
 static int unpost(acp_lane *lane, acp_request *r)
 {
     struct hold hold;
@@ -37,7 +37,7 @@ static int unpost(acp_lane *lane, acp_request *r)
 int acp_request_cancel(acp_lane *lane, acp_request *r)
 {
     if (r->kind == REQUEST_SEND && r->over && r->status == ACP_E_CANCELLED)
-        return ACP_OK; /* what was asked for then has come about */
+        return ACP_OK; /* the cancellation has been done then */
     if (r->era != lane->engine->mail.era || r->over)
         return fail(lane, ACP_E_HANDLE, 0, 0);
     int rc = r->kind == REQUEST_SEND ? send_withdraw(lane, &r, NULL) : unpost(lane, r);
@@ -112,7 +112,8 @@ static int lost(acp_lane *lane, const acp_request *r)
     return lane->fault.status;
 }
 
-/* A receive that nothing has met ends: why. ACP_E_HANDLE: a message has, or another thread has cancelled it. */
+/* Ends a receive that has met no message, with the reason. ACP_E_HANDLE: it has met one, or another thread has
+ * cancelled it. */
 static int withdraw(acp_lane *lane, acp_request *r)
 {
     int rc, why;
@@ -141,7 +142,7 @@ static int receive_end(acp_lane *lane, acp_request *r, acp_envelope *got)
         while (!r->over && request_state(r) == LETTER_FILLING)
             if ((rc = acp_request_wait(e, r, ACP_FOREVER)) == ACP_E_CLOSED)
                 return fail(lane, rc, 0, 0);
-        /* Also if who brought it is dead: if it died in the very change that says so, that is taken back. */
+        /* Also if the sender is dead: a change of state in which it died is taken back. */
         if (!r->over && letter_state(r->letter) < LETTER_DONE &&
             (rc = withdraw(lane, r)) != ACP_E_HANDLE)
             return rc;

@@ -1,5 +1,5 @@
-/* Waiting for messages: a short while awake, then asleep until who brings one rings. A receiver that
- * waits copies behind who writes. */
+/* Waiting for messages: a short while awake, then asleep until the bringer of one rings. A receiver that waits copies
+ * behind the sender. */
 #include "messages/recv_wait.h"
 #include "base/linux.h"
 #include "collectives/abort.h"
@@ -23,8 +23,8 @@
 #include <sched.h>
 
 #define LOOKS 400u /* before a wait that costs more */
-#define GLANCES 40u /* of who has the interpreter lock */
-#define YIELDS_LEAST 4u /* where others want this processor: who brings it may run on another */
+#define GLANCES 40u /* by a caller that holds the interpreter lock */
+#define YIELDS_LEAST 4u /* where other threads want this processor: the sender may run on another one */
 #define YIELDS_MOST 128u
 #define YIELDS_NS 100000u
 
@@ -35,7 +35,7 @@ struct request_wait {
     acp_collective *const *collectives;
     uint32_t collective_count;
     bool followed;          /* bytes of one have come */
-    bool near;              /* who brings one may be another process, by load and store */
+    bool near;              /* a message may be brought by another process, by load and store */
     const uint32_t *departed; /* of a collective: another number of the departed ends it, too */
     const uint64_t *heard;    /* the same with messages that have come */
     const acp_envelope *want; /* not posted yet: it looks whether there is a message in a ring */
@@ -62,7 +62,7 @@ static bool one_done(struct request_wait *w)
     return false;
 }
 
-/* After a reset its letter's place is somebody else's. */
+/* After a reset the place of its entry has another use. */
 static void attend(const acp_request *r, enum letter_attention attention)
 {
     if (r->letter && r->era == r->engine->mail.era)
@@ -110,7 +110,7 @@ static bool ready(void *context)
     if (!arms)
         return false;
     if (w->near)
-        membarrier_all(); /* who writes after the look finds it */
+        membarrier_all(); /* a store after the look finds the attention */
     return ready(context);
 }
 
@@ -125,9 +125,9 @@ static bool near(acp_engine *e, const acp_request *r)
     return mates > 1 && !apart(e);
 }
 
-/* Yielding costs less than a sleep, if it lets the others run. That depends on how they were started: a
- * processor is divided among sessions first, so one rank in each gives it to nobody. How often it has
- * been worth while tells. */
+/* Yields while that pays. Yielding costs less than a sleep, if it lets the others run. That depends on how they were
+ * started: a processor is divided among sessions first, so one rank in each gives it to none. The number of yields
+ * follows how often they have been worth while. */
 static bool soon_crowded(struct request_wait *w)
 {
     acp_engine *e = w->engine;
@@ -154,7 +154,7 @@ static bool soon(struct request_wait *w)
         if (one_done(w))
             return true;
         if (!w->near)
-            break; /* who leads may bring it: this thread */
+            break; /* the leader may bring it: this thread */
         if (w->followed)
             i = 0;
         w->followed = false;
@@ -166,8 +166,8 @@ static bool soon(struct request_wait *w)
     return false;
 }
 
-/* Where others want this processor: asleep at once, and whoever brings a message needs no event. With
- * links a thread that leads is faster. */
+/* Where others want this processor: sleeps at once, without events, for a sender then only rings. With links a thread
+ * that leads is faster. */
 static bool doze_over(struct request_wait *w, int64_t timeout_ns)
 {
     acp_engine *e = w->engine;
@@ -186,7 +186,7 @@ bool acp_request_soon(acp_engine *e, acp_request *request)
     return soon(&w) || doze_over(&w, MAIL_FIRST_NS);
 }
 
-/* Only what is near comes by a ring. */
+/* Only messages of the node come by a ring. */
 static bool comes_near(acp_engine *e, const acp_envelope *want)
 {
     acp_request draft = {.engine = e, .any = want->source == ACP_ANY};
@@ -213,7 +213,7 @@ int acp_short_soon(acp_engine *e, const acp_envelope *want, bool briefly)
     return (briefly ? glance(&w) : soon(&w)) ? ACP_OK : ACP_E_BUSY;
 }
 
-/* Whom it waits for, for those who look at this process from outside. */
+/* Publishes the awaited rank for observers. */
 static void say_whom(acp_engine *e, acp_request *const *requests, uint32_t count)
 {
     const struct peer *p = count == 1 ? requests[0]->peer : NULL;

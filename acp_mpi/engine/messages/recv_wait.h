@@ -3,14 +3,14 @@
 
 #include "core/messages.h"
 
-#define MAIL_AGAIN_NS ((int64_t)1000000) /* before a send that could not be withdrawn yet is asked for again */
+#define MAIL_AGAIN_NS ((int64_t)1000000) /* pause before another attempt to withdraw a send */
 #define MAIL_FIRST_NS ((int64_t)20000000) /* of a wait; then it also listens for deaths */
 
 /* Progress_wait, which after a while watches those that `requests` wait for. */
 int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
                acp_doing doing, acp_request *const *requests, uint32_t count);
-/* Acp_wait_any of requests, which another number of departed ranks than `departed` ends, too,
- * and another of messages that have come than `heard` (or NULL). */
+/* Acp_wait_any of requests. Another number of departed ranks than `departed` ends it, too, and another of messages
+ * that have come than `heard` (or NULL). */
 int requests_wait(acp_engine *e, acp_request *const *requests, uint32_t count,
                   const uint32_t *departed, const uint64_t *heard, int64_t timeout_ns,
                   uint32_t *index);

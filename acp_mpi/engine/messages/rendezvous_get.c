@@ -1,5 +1,5 @@
-/* The receiver brings the bytes that stayed with the sender. A signal may end its wait: then it goes on
- * with the next call, perhaps into another buffer. */
+/* Rendezvous: the receiver gets the bytes that stayed with the sender. A signal may end its wait: then it goes on with
+ * the next call, perhaps into another buffer. */
 #include "messages/rendezvous_get.h"
 #include "containers/heap_methods.h"
 #include "memory/translate.h"
@@ -30,7 +30,8 @@ static bool later(int rc)
     return rc == ACP_E_INTERRUPTED || rc == ACP_E_HANDLE || rc == ACP_E_BUSY;
 }
 
-/* ACP_E_INTERRUPTED, ACP_E_HANDLE: it is still under way. What a leader would wait for comes through itself. */
+/* ACP_E_INTERRUPTED, ACP_E_HANDLE: it is still under way. A transfer that a leader would wait for comes through
+ * itself. */
 static int settled(acp_engine *e, struct pull *p, bool waits)
 {
     if (!waits && !acp_done(e, p->pending))
@@ -96,7 +97,8 @@ static int bring(acp_lane *lane, acp_request *r, struct pull *p, unsigned char *
     return rc;
 }
 
-/* The receiver has them, or cannot: their sender may be dead, and its heap gone. */
+/* Gives the block back: the receiver has the bytes, or cannot get them, for their sender may be dead and its heap
+ * gone. */
 static int give_back(acp_lane *lane, const acp_request *r, struct pull *p)
 {
     int rc = ACP_OK;
@@ -111,7 +113,7 @@ static int give_back(acp_lane *lane, const acp_request *r, struct pull *p)
     return p->gives ? settled(lane->engine, p, lane_may_wait(lane)) : rc;
 }
 
-/* What is under way would write to it. */
+/* Waits, for transfers under way would write to it. */
 void pull_free(acp_request *r)
 {
     while (settled(r->engine, r->pull, true) == ACP_E_INTERRUPTED)

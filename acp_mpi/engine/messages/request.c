@@ -45,7 +45,7 @@ void request_free(acp_lane *lane, acp_request *r)
 
 void requests_close(acp_engine *e)
 {
-    for (acp_request *r = e->mail.waiting, *next; r; r = next) { /* the others are their callers' */
+    for (acp_request *r = e->mail.waiting, *next; r; r = next) { /* the others belong to their callers */
         next = r->next;
         if (r->alone)
             free(r);

@@ -12,23 +12,23 @@ enum request_kind { REQUEST_RECEIVE = 1, REQUEST_SEND };
 struct acp_request {
     acp_engine *engine;
     uint8_t kind;
-    _Atomic uint8_t over; /* of a send; of a receive: cancelled. `status` says how it went */
-    bool any;             /* a receive from whomever, or, with `among`, from one of those */
+    _Atomic uint8_t over; /* of a send; of a receive: cancelled. `status` is the result */
+    bool any;             /* a receive from any source, or, with `among`, from one of those */
     bool gathers;         /* one without buffer */
     bool pulled;
-    bool kept;            /* a send whose bytes are in the own heap */
-    bool alone;           /* a send that nobody waits for */
+    bool kept;            /* a send with its bytes in the own heap */
+    bool alone;           /* a send that no caller waits for */
     int status;
     uint32_t era;          /* of the mailbox: another after a reset */
-    struct letter *letter; /* of a receive: it says how it goes */
+    struct letter *letter; /* of a receive: its entry */
     acp_sources *among;
     struct peer *peer;     /* the source that a receive names; the destination of a send */
     unsigned char *buffer;
     uint64_t room;
     uint64_t copied;       /* bytes that are in the buffer */
-    unsigned char *own;    /* of one without buffer: what the sender had kept */
+    unsigned char *own;    /* of one without buffer: the bytes from the sender's heap */
     struct pull *pull;     /* rendezvous_get.c: that is brought, or (`pulled`) there */
-    acp_envelope envelope; /* of a send, with what follows */
+    acp_envelope envelope; /* of a send, with the fields below */
     const unsigned char *data;
     struct landing landing;
     enum { STEP_ARRIVE = 0, STEP_OPEN, STEP_FILL } step;
@@ -39,7 +39,7 @@ struct acp_request {
 acp_request *request_new(acp_lane *lane, enum request_kind kind);
 void request_free(acp_lane *lane, acp_request *request);
 void requests_close(acp_engine *e);
-/* It is over: its waiter is woken. From any thread. */
+/* The request is over: wakes its waiter. From any thread. */
 void request_over(acp_request *request, int status);
 
 #endif

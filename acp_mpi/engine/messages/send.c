@@ -41,7 +41,7 @@ static struct peer *mail_peer(acp_lane *lane, uint32_t rank)
     return NULL;
 }
 
-/* A receive has taken it meanwhile: what is in the block is not needed. */
+/* A receive has taken it meanwhile: the bytes in the block are not needed. */
 static bool wanted_now(acp_lane *lane, struct landing *l, struct heap *h, uint64_t block)
 {
     if (l->matched || !mail_wanted(l) || mail_taken(lane, l) != ACP_OK ||
@@ -74,9 +74,9 @@ static int keep_here(acp_lane *lane, acp_request *r)
     return ACP_OK;
 }
 
-/* A receive that comes now saves one copy of the bytes, and a sender that waits for it does not run ahead of its
- * receiver, who then would copy all of them alone. How often that was so lately tells how long to look; now and then a
- * long look lets a receiver that is behind catch up. */
+/* Polls for a receive. One that comes now saves a copy of the bytes, and a sender that waits for it does not run ahead
+ * of its receiver, which would then copy all of them alone. How often that was so lately decides how long to poll; now
+ * and then a long poll lets a receiver that is behind catch up. */
 static bool wanted_soon(const acp_lane *lane, const struct landing *l)
 {
     acp_engine *e = lane->engine;
@@ -93,8 +93,8 @@ static bool wanted_soon(const acp_lane *lane, const struct landing *l)
     return is;
 }
 
-/* Past the bound the bytes stay here; if there is no memory for that either, here or there, then
- * where the receive wants them, as soon as there is one. */
+/* Past the bound the bytes stay here; if there is no memory for that either, here or there, then in the receive's
+ * buffer, as soon as there is a receive. */
 static int open(acp_lane *lane, acp_request *r)
 {
     struct landing *l = &r->landing;
@@ -211,7 +211,7 @@ static bool is_far(acp_engine *e, struct peer *to)
     return atomic_load_explicit(&to->mail.far, memory_order_relaxed) && !to->lost;
 }
 
-/* Who waits there looks for messages in its slots. */
+/* The peer, if its waiting threads look into their eager slots. */
 static struct peer *eager_peer(acp_lane *lane, uint32_t dest)
 {
     acp_engine *e = lane->engine;

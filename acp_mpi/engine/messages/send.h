@@ -7,7 +7,8 @@
  * there once it has come. */
 bool send_eagerly(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data);
 void send_turned(acp_lane *lane, uint32_t dest, uint64_t context);
-/* What nobody has taken goes to the mailbox, for more of that context follows there. ACP_E_BUSY: not yet. */
+/* A message that has not been taken goes to the mailbox, for more of that context follows there. ACP_E_BUSY: not
+ * yet. */
 int send_recalled(acp_lane *lane, uint32_t dest, uint64_t context);
 
 /* ACP_E_BUSY, ACP_E_FULL: not yet. `first`: the first one that waits for the same rank, NULL: it is. */

@@ -61,8 +61,8 @@ static bool is_held_for(const struct heap *h, uint64_t block, uint64_t slot)
            head->slot == slot && __atomic_load_n(&head->block, __ATOMIC_ACQUIRE) == block;
 }
 
-/* The word that names it becomes 0 as it goes: whoever comes later, as what a dead receiver has asked for
- * may, does not take another's block for it. */
+/* The word that names the block becomes 0 as it goes: a later request, for example one of a dead receiver, does not
+ * take another's block for it. */
 int held_give(acp_lane *lane, struct heap *h, uint64_t block, uint64_t slot, int64_t patience_ns)
 {
     struct hold hold;
@@ -90,7 +90,7 @@ int held_drop(acp_lane *lane, struct heap *h, uint64_t block, int64_t patience_n
     return rc;
 }
 
-/* Those of a dead receiver. What else gives them back finds that they are its no more. */
+/* Gives back the blocks of a dead receiver. Other calls for these find that they are not the receiver's any more. */
 static int bury(acp_lane *lane, struct heap *h, uint32_t slot)
 {
     struct hold hold;

@@ -1,10 +1,9 @@
-/* A long message between the own memories of two processes: its sender writes parts of it, and a
- * receiver that waits reads others, until all are claimed. Two processors copy faster than one, and
- * no page is touched but the sender's and the receiver's.
+/* A long message between the own memories of two processes: its sender writes parts of it, and a receiver that waits
+ * reads others, until all are claimed. Two processors copy faster than one, and no page is touched but the sender's
+ * and the receiver's.
  *
- * Who sends needs nobody's help: if the receiver computes, or sleeps on, it copies all of it. It
- * waits only for parts that the receiver has begun, for they are read where the program may write
- * afterwards. */
+ * The sender depends on no help: if the receiver computes, or sleeps on, it copies all of it. It waits only for parts
+ * that the receiver has begun, for they are read where the program may write afterwards. */
 #include "messages/shared_copy.h"
 #include "base/linux.h"
 #include "core/engine_state.h"
@@ -39,8 +38,8 @@ void share_open(acp_lane *lane, struct landing *l, uint64_t at)
         letter_ring(lane, l->to, letter);
 }
 
-/* Half of what is left, so that both end at the same time; all if one alone runs at a time. Who finds
- * nothing left sees the helpers of whoever has claimed it. */
+/* Claims half of the rest, so that both end at the same time; all of it if one alone runs at a time. A sender without
+ * a part left sees the receiver's helpers. */
 static bool claim(const acp_engine *e, struct mail_share *s, uint64_t size, uint64_t *at,
                   uint64_t *part)
 {
@@ -57,7 +56,7 @@ static bool claim(const acp_engine *e, struct mail_share *s, uint64_t size, uint
     return true;
 }
 
-/* Its part ends soon, unless its process is stopped or dead. */
+/* A helper's part ends soon, unless its process is stopped or dead. */
 static int helpers_gone(acp_lane *lane, const struct landing *l)
 {
     uint64_t since = 0;
@@ -69,7 +68,7 @@ static int helpers_gone(acp_lane *lane, const struct landing *l)
         uint64_t now = now_ns();
         since = since ? since : now;
         if (now - since > HELPER_NS || !lane_may_wait(lane)) {
-            /* what is there already, once more: of the dead it says so */
+            /* repeats a byte: an error shows that the process is dead */
             int rc = fill_vm(lane, l, 0, l->whole, 1);
             return rc == ACP_E_LOST ? rc : ACP_E_BUSY;
         }
@@ -82,7 +81,7 @@ static int helpers_gone(acp_lane *lane, const struct landing *l)
 static int again(acp_lane *lane, struct landing *l, uint64_t *at)
 {
     struct letter *letter = l->letter;
-    uint64_t first = letter->filled; /* what is before is in the block */
+    uint64_t first = letter->filled; /* the bytes before are in the block */
     if (!l->to->shm.vm_refused)
         return fill_vm(lane, l, first, l->whole + first, l->size - first);
     int rc = letter->block ? ACP_OK : mail_open(lane, l);
@@ -145,7 +144,7 @@ bool share_help(acp_engine *e, struct letter *letter, unsigned char *buffer, uin
     struct peer *from = peer_of_slot(e, (uint32_t)letter->filler);
     if (!from || from->shm.vm_refused)
         return false;
-    /* Before the claim: who finds no part left sees it. */
+    /* Before the claim: a sender without a part left sees it. */
     __atomic_fetch_add(&s->helpers, 1, __ATOMIC_RELAXED);
     bool mine = claim(e, s, size, &at, &part);
     bool done = mine && vm_read(from, s->from + at, buffer + at, part);
