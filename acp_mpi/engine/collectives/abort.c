@@ -1,6 +1,6 @@
-/* What goes wrong in collectives. At one member it reaches all that depend on it: instead of its
- * messages it sends empty ones that say so, and who gets one does the same. So a rank that has died is
- * known to members that never hear from it themselves, and nobody waits in vain. */
+/* Failures of collectives. A failure at one member reaches all that depend on it: instead of its messages it sends
+ * empty ones with the reason, and a member that gets one does the same. So a dead rank is known even to members that
+ * never get a message from it, and no member waits in vain. */
 #include "collectives/abort.h"
 #include "collectives/schedule.h"
 #include "collectives/schedule_eager.h"
@@ -13,9 +13,9 @@
 #include "messages/match.h"
 #include "peers/peer.h"
 
-#define LEFT_NOTE ((uint64_t)1 << 63) /* of a message that brings nothing but the reason */
-#define LEFT_LOST ((uint64_t)1 << 62) /* a rank has died; the low bits say which, + 1 */
-#define LEFT_ASTRAY ((uint64_t)1 << 61) /* ranks have called what does not belong together; the low bits say what */
+#define LEFT_NOTE ((uint64_t)1 << 63) /* of a message that carries only the reason */
+#define LEFT_LOST ((uint64_t)1 << 62) /* a rank has died; the low bits are its number + 1 */
+#define LEFT_ASTRAY ((uint64_t)1 << 61) /* a mismatch; the low bits are two ranks and their calls */
 #define RANK_BITS 22u
 #define CALL_BITS 6u
 #define SAYS_WHY (LEFT_ASTRAY - 1)
@@ -34,7 +34,7 @@ void collective_fail(acp_lane *lane, acp_collective *c, int status, int64_t rank
     collective_drop(lane, c);
 }
 
-/* Who is held for dead itself has no say in who else is. */
+/* A process that counts as dead itself does not declare others dead. */
 uint64_t collective_reason(const acp_collective *c)
 {
     if (c->why)
@@ -44,7 +44,7 @@ uint64_t collective_reason(const acp_collective *c)
     return LEFT_NOTE | (c->status == ACP_E_LOST && known ? LEFT_LOST : 0) | who;
 }
 
-/* Whoever says that a rank has died may be the only one to know it that this process is in touch with. */
+/* Takes over a reported loss: the sender may be the only peer in touch with this process that knows of it. */
 static void heard_of_loss(acp_engine *e, uint64_t rank)
 {
     struct peer *p = rank < e->procs ? peer_of_slot(e, slot_of_rank(e, (uint32_t)rank)) : NULL;
@@ -95,7 +95,7 @@ void collective_check(acp_collective *c, const acp_step *s, int rc, const acp_en
         uint64_t who = (got->note & UINT32_MAX) - 1;
         if (got->note & LEFT_LOST)
             heard_of_loss(c->engine, who);
-        else if (who == acp_rank(c->engine)) /* what this rank calls is why */
+        else if (who == acp_rank(c->engine)) /* the call of this rank is the reason */
             who = s->rank;
         end_with(c, got->note & LEFT_LOST ? ACP_E_LOST : ACP_E_LEFT, (int64_t)who);
     } else if (rc != ACP_OK || !belong_together(got->note, c->note) || got->size != s->size) {
@@ -103,8 +103,8 @@ void collective_check(acp_collective *c, const acp_step *s, int rc, const acp_en
     }
 }
 
-/* Has a member died? Those that heard of it first do not come again, so nobody goes on. Who has ended
- * in order has sent what it had to send; if not, those that depend on it hear of that. */
+/* Has a member died? The members that learned of it first do not come again, so none goes on. A member that has ended
+ * in order has sent all its messages; if not, the members that depend on it are told by others. */
 void collective_look_at_losses(acp_lane *lane, acp_collective *c)
 {
     acp_engine *e = lane->engine;
@@ -122,8 +122,8 @@ static bool is_astray(const acp_collective *c, const struct letter *l)
            (l->note & LEFT_NOTE ? l->note & LEFT_ASTRAY : !belong_together(l->note, c->note));
 }
 
-/* What has come and no step has asked for yet may tell that nobody else ever will: the first that was
- * called in place of this, else that others have found such a thing. */
+/* Looks at messages that no step has received yet, for they may be the only sign of a mismatch: prefers the first of
+ * another call to reports of others that found one. */
 int collective_listen(acp_lane *lane, acp_collective *c)
 {
     struct heap *h = mail_heap(c->engine, c->engine->job.own);
@@ -154,7 +154,7 @@ int collective_listen(acp_lane *lane, acp_collective *c)
     return ACP_OK;
 }
 
-/* A member may wait for a message that its sender's plan has not: each one tells all. */
+/* In a mismatch a member may wait for a message that its sender's plan does not have: each one tells all. */
 int collective_tell(acp_lane *lane, acp_collective *c)
 {
     while (c->told < c->plan->members) {
@@ -191,7 +191,7 @@ void acp_collective_astray(acp_collective *c, uint64_t why)
 int64_t acp_collective_trouble(const acp_collective *c, uint64_t *theirs, uint64_t *why)
 {
     acp_engine *e = c->engine;
-    if (c->released) /* who closes the library may be about to end it */
+    if (c->released) /* a thread that closes the library may be about to end it */
         pthread_mutex_lock(&e->collectives.lock);
     *theirs = c->status == ACP_E_MISMATCH ? c->theirs : 0;
     *why = c->status == ACP_E_MISMATCH ? c->why : 0;

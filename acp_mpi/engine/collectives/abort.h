@@ -5,7 +5,7 @@
 
 void collective_fail(acp_lane *lane, acp_collective *c, int status, int64_t rank);
 uint64_t collective_reason(const acp_collective *c); /* a note for those that depend on this rank */
-/* Is what came with a step what the others were to send? */
+/* Does the received message fit the step? */
 void collective_check(acp_collective *c, const acp_step *step, int rc, const acp_envelope *got);
 void collective_look_at_losses(acp_lane *lane, acp_collective *c);
 int collective_listen(acp_lane *lane, acp_collective *c);

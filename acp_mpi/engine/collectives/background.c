@@ -1,5 +1,4 @@
-/* Collectives that go on by themselves: whoever drives progress takes them as far as messages have
- * come, while their callers compute. */
+/* Background collectives: the progress engine advances them as messages come, while their callers compute. */
 #include "collectives/background.h"
 #include "base/linux.h"
 #include "collectives/abort.h"
@@ -22,10 +21,10 @@
 
 #define WATCH_MOST_NS ((int64_t)1000000000)
 
-/* Who brings the next message rings. True: one has come already. */
+/* Makes the sender of the next message ring. True: one has come already. */
 static bool ring(const acp_collective *c)
 {
-    membarrier_all(); /* who writes after the look finds that it is to ring */
+    membarrier_all(); /* a sender that writes after the look finds that it must ring */
     for (uint32_t i = 0; i < c->open; i++)
         if (acp_request_done(c->messages[i]))
             return true;
@@ -91,7 +90,7 @@ static void step_here(acp_engine *e)
     pthread_mutex_lock(&e->collectives.lock);
     drive_all(lane);
     pthread_mutex_unlock(&e->collectives.lock);
-    collectives_step(lane); /* for who has come in between */
+    collectives_step(lane); /* for drivers that found the lock taken in between */
     lane->hurries = false;
     acp_lane_give(lane);
     if (atomic_load(&e->collectives.again))
@@ -132,12 +131,12 @@ void collective_watch(acp_collective *c)
     bool listens = atomic_exchange(&c->watched, true);
     if (!listens)
         __atomic_fetch_add(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
-    pthread_mutex_lock(&e->collectives.lock); /* who drives it may be changing them */
+    pthread_mutex_lock(&e->collectives.lock); /* another thread may be driving it and changing them */
     for (uint32_t i = 0; i < c->open; i++)
         if (c->messages[i]->peer)
             mail_watch(e, c->messages[i]->peer);
     collectives_unlock(e);
-    progress_kick(e); /* what has come already, and who is in finalize by now */
+    progress_kick(e); /* for messages that have come already, and ranks in finalize */
 }
 
 bool collective_overdue(acp_collective *c)
@@ -156,8 +155,7 @@ int64_t collective_patience(const acp_collective *c)
     return left > 0 ? left : 0;
 }
 
-/* After a while it is made sure that they live from whom its messages come, and again now and then: it may have
- * come to others. */
+/* After a while, and again now and then, the senders of its messages are watched: they may have changed. */
 static int wait_long(acp_collective *c, int64_t timeout_ns)
 {
     uint64_t start = now_ns();
@@ -181,7 +179,7 @@ int acp_collective_wait(acp_collective *c, int64_t timeout_ns)
     return atomic_load(&c->state) == COLLECTIVE_FOLDS ? ACP_COLLECTIVE_FOLD : c->status;
 }
 
-/* True: it has ended, or a fold is due. Who asks for so long that it would listen if it waited does, too. */
+/* True: it has ended, or a fold is due. A caller that polls for a long time watches as a waiting one does. */
 bool acp_collective_done(acp_collective *c)
 {
     if (collective_stands(c))
@@ -216,7 +214,7 @@ bool collectives_try(acp_engine *e)
     return pthread_mutex_trylock(&e->collectives.lock) == 0;
 }
 
-/* Who would have driven the others meanwhile has found it taken, and may sleep by now. */
+/* A thread that would have driven the others found the lock taken, and may sleep by now. */
 void collectives_unlock(acp_engine *e)
 {
     pthread_mutex_unlock(&e->collectives.lock);
@@ -234,7 +232,7 @@ static bool has_mailbox(const acp_collective *c)
     return c->era == c->engine->mail.era && !c->engine->stopping;
 }
 
-/* Under the lock: whoever has driven it holds that until it lets go of it, and no reset gives it another mailbox
+/* Under the lock: a driver of this collective holds it until it is through with it, and no reset replaces the mailbox
  * meanwhile. */
 static void let_go(acp_collective *c)
 {
@@ -299,7 +297,7 @@ void acp_engine_halt(acp_engine *e)
 void collectives_stop(acp_engine *e)
 {
     acp_engine_halt(e);
-    pthread_mutex_lock(&e->collectives.lock); /* who drives them passes by */
+    pthread_mutex_lock(&e->collectives.lock); /* drivers pass by */
     close_all(e);
 }
 
@@ -307,6 +305,6 @@ void collectives_go_on(acp_engine *e)
 {
     atomic_store(&e->collectives.resets, false);
     collectives_unlock(e);
-    waiters_wake(e); /* what they wait for does not come any more */
+    waiters_wake(e); /* the messages that they wait for will not come */
     progress_kick(e);
 }

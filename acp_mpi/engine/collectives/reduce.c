@@ -1,6 +1,6 @@
-/* Operations of collectives on the types that C knows, in loops that the compiler turns into vector
- * instructions. Each loop stands three times: where the result lies over one of the operands the
- * compiler must be told, or it does one element at a time. */
+/* Operations of collectives on the types that C knows, in loops that the compiler turns into vector instructions. Each
+ * loop stands three times: where the result lies over one of the operands the compiler must be told, or it does one
+ * element at a time. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3")
 #endif
@@ -38,7 +38,7 @@
 #define PROD_WRAPPED(a, b) (1u * (a) * (b))
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define MOST(a, b) ((a) > (b) ? (a) : (b))
-/* What is not a number stays, on either side, as NumPy has it. */
+/* NaN wins, on either side, as in NumPy. */
 #define LEAST_REAL(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
 #define MOST_REAL(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
 #define AND(a, b) ((a) & (b))

@@ -1,5 +1,4 @@
-/* A collective: its steps, one after the other, as far as messages have come. What goes wrong is in
- * abort.c. */
+/* A collective: its steps, one after the other, as far as messages have come. Failures are in abort.c. */
 #include "collectives/schedule.h"
 #include "base/linux.h"
 #include "collectives/abort.h"
@@ -46,9 +45,9 @@ int acp_collective_begin(acp_engine *e, const acp_plan *plan, void *const buffer
     return ACP_OK;
 }
 
-/* Bytes that the sender has kept are brought before a message is ended: a signal handler may end the wait
- * for them. Who leads must not wait, for nobody else serves progress meanwhile: it brings them bit by bit.
- * ACP_E_HANDLE: not all. */
+/* Gets bytes that are still with the sender before a message is ended: a signal handler may end the wait for them. The
+ * leader must not wait, for no other thread serves progress meanwhile: it gets them bit by bit. ACP_E_HANDLE: not
+ * all. */
 static int bring_first(acp_lane *lane, acp_collective *c, acp_request *r)
 {
     if (!acp_request_pulls(r))
@@ -62,7 +61,7 @@ static int bring_first(acp_lane *lane, acp_collective *c, acp_request *r)
     return ACP_E_HANDLE;
 }
 
-/* It is taken back if it can be; a send that has not begun says why instead. NULL: it ends by itself. */
+/* Cancels a message if possible; a send that has not begun carries the reason instead. NULL: it ends by itself. */
 static int withdraw(acp_lane *lane, const acp_collective *c, acp_request **r)
 {
     uint64_t why = collective_reason(c);
@@ -127,13 +126,13 @@ int collective_receive(acp_lane *lane, acp_collective *c, uint32_t step)
     if (rc != ACP_OK)
         return rc;
     collective_begun(c, request, step);
-    if (request->letter) /* its receiver waits, or whoever drives its progress is to be rung for */
+    if (request->letter) /* its receiver waits, or the thread that drives progress is to be rung for */
         __atomic_store_n(&request->letter->attention,
                          c->released ? ATTENTION_SLEEPS : ATTENTION_WAITS, __ATOMIC_RELAXED);
     return ACP_OK;
 }
 
-/* ACP_OK: none is under way any more. */
+/* ACP_OK: no message is under way any more. */
 static int await(acp_lane *lane, acp_collective *c)
 {
     int looked = c->lights ? collective_look(lane, c) : ACP_OK;
@@ -223,7 +222,7 @@ int collective_drive(acp_lane *lane, acp_collective *c)
         collective_look_at_losses(lane, c);
     bool clears = c->watched || (c->closes && !c->cleared);
     if (unlikely(clears) && c->era == lane->engine->mail.era) {
-        c->cleared &= !c->watched; /* what another thread has put back */
+        c->cleared &= !c->watched; /* messages that another thread has put back */
         int rc = collective_close_slots(lane, c);
         if (rc == ACP_OK && c->watched)
             rc = collective_listen(lane, c);
@@ -255,7 +254,7 @@ int collective_drive(acp_lane *lane, acp_collective *c)
     return ACP_OK;
 }
 
-/* Until something of it is done. ACP_E_BUSY: not yet, but it listens for more from now on. */
+/* Until a message is done. ACP_E_BUSY: none is, but from now on mismatches and losses are watched, too. */
 static int wait(acp_collective *c, int64_t timeout_ns)
 {
     uint32_t which;
@@ -273,7 +272,7 @@ static int wait(acp_collective *c, int64_t timeout_ns)
     return ACP_E_BUSY;
 }
 
-/* As far as it goes; `failure`: what ends it. More threads may wait than there are lanes. */
+/* As far as it goes; `failure`: the error that ends it. More threads may wait than there are lanes. */
 static int advance(acp_collective *c, int failure)
 {
     acp_lane *lane = lane_await(c->engine);

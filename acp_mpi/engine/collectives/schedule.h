@@ -21,27 +21,27 @@ struct acp_collective {
     uint32_t at;   /* the next step */
     uint32_t open; /* messages under way */
     uint32_t departed; /* ranks that have been looked at */
-    _Atomic uint64_t watch_at; /* when who waits for it watches next; 0: nobody has waited */
-    _Atomic int64_t pause;     /* until then, when it has watched */
-    int status;    /* below ACP_OK: the steps that are left only tell those that wait */
+    _Atomic uint64_t watch_at; /* time at which a waiting caller watches next, ns; 0: no wait so far */
+    _Atomic int64_t pause;     /* interval until then, ns */
+    int status;    /* below ACP_OK: the remaining steps only tell waiting members */
     int64_t rank;
     uint64_t theirs;
-    uint64_t why;  /* ACP_E_MISMATCH: what the others are told */
-    bool astray;   /* calls that do not belong together: who waits for whom, no plan says */
-    uint32_t told; /* members that have heard of that */
+    uint64_t why;  /* ACP_E_MISMATCH: the reason that all members are told */
+    bool astray;   /* the calls do not belong together: no plan tells which member waits for which */
+    uint32_t told; /* members that have been told */
     uint32_t era;   /* of the mailbox */
-    uint64_t heard; /* so many messages of the mailbox have been looked at for that */
+    uint64_t heard; /* messages of the mailbox that have been looked at for a mismatch */
     _Atomic uint32_t state;
     bool released, listed;
-    bool moves; /* bytes have come that its sender had kept */
-    bool again; /* more of them do without that anybody rings */
-    _Atomic bool watched; /* whom its messages come from is, and it listens */
-    uint32_t rung; /* the step for whose messages whoever brings them rings */
+    bool moves; /* bytes have come from a sender's heap */
+    bool again; /* more of them will without an event */
+    _Atomic bool watched; /* the senders of its messages are watched, and mismatches looked for */
+    uint32_t rung; /* the step with messages that ring when they come */
     acp_collective *next;
     uint32_t *steps; /* of the messages under way */
-    uint32_t *light; /* steps whose messages are looked for in eager slots, */
-    uint32_t lights; /* so many */
-    bool heavy;  /* no more: they are received as all others are */
+    uint32_t *light; /* steps with messages that are looked for in eager slots, */
+    uint32_t lights; /* their number */
+    bool heavy;  /* eager slots are not used any more */
     bool posted; /* such a receive: the slots are to be closed */
     bool closes; /* the slots, as long as it goes on, */
     bool cleared; /* and has emptied them */
@@ -59,8 +59,8 @@ int collective_drive(acp_lane *lane, acp_collective *c);
 void collective_close(acp_lane *lane, acp_collective *c); /* where it is, for its mailbox goes or has gone */
 void collective_begun(acp_collective *c, acp_request *request, uint32_t step);
 int collective_receive(acp_lane *lane, acp_collective *c, uint32_t step);
-/* Of the messages under way none may write to the caller's memory any more. Who leads must not wait for the
- * end of what cannot be cancelled, for nobody else brings it: that stays open. */
+/* No message under way may write to the caller's memory after this. The leader must not wait for a message that cannot
+ * be cancelled, for no other thread brings it: that stays open. */
 void collective_drop(acp_lane *lane, acp_collective *c);
 
 /* Around that, by a thread that has no lock of the collectives: no reset comes in between. */

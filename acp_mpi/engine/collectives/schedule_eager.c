@@ -1,6 +1,7 @@
-/* A collective and the eager slots: a message that is short, and the only one of its pair, is looked for there
- * by who is awake. Before its thread sleeps, or another goes on with it, it closes the slots and receives as it
- * does all others: what no step has asked for yet is in the mailbox then, too, where those listen who wait. */
+/* Eager messages of a collective: a member that is awake looks in its eager slots for a message that is short, and the
+ * only one of its pair. Before its thread sleeps, or another goes on with the collective, it closes the slots and
+ * receives as it does all others: then messages without a receive are in the mailbox, too, where waiting members look
+ * for mismatches. */
 #include "collectives/schedule_eager.h"
 #include "base/linux.h"
 #include "collectives/abort.h"
@@ -75,7 +76,7 @@ static bool take(acp_collective *c, const acp_step *s)
     return true;
 }
 
-/* Who sends it, if it may fill a slot here: it is on the same node, and no rank there waits for a processor. */
+/* The sender, if it may fill a slot here: it is on the same node, and no rank there waits for a processor. */
 static const struct peer *sender_of(const acp_collective *c, const acp_step *s)
 {
     acp_engine *e = c->engine;
@@ -83,7 +84,7 @@ static const struct peer *sender_of(const acp_collective *c, const acp_step *s)
     return p && p->row.node == e->config.node ? p : NULL;
 }
 
-/* And it will, if it goes the ways that this process goes. */
+/* And will use a slot, if it takes the same ways as this process. */
 static bool is_soon(const acp_collective *c, const acp_step *s)
 {
     const acp_engine *e = c->engine;
@@ -91,7 +92,7 @@ static bool is_soon(const acp_collective *c, const acp_step *s)
     return p && p->shm.control && !p->shm.control->crowded;
 }
 
-/* Where all others are received. One that is not there is awaited there: the slots are closed before that. */
+/* Receives through the mailbox. The slots are closed before a wait for a message there. */
 static int receive(acp_lane *lane, acp_collective *c, uint32_t step)
 {
     const acp_step *s = &c->plan->steps[step];
