@@ -1,5 +1,5 @@
-/* Waking a process of the node: an event counter each, of which its peers hold a descriptor.
- * They ring only when the owner has said that it sleeps, or sleeps until certain bytes change. */
+/* Waking a process of the node: an event counter each, of which its peers have a descriptor. They ring only when the
+ * owner has marked itself asleep, or has a thread asleep until certain bytes change. */
 #include "progress/doorbell.h"
 #include "base/linux.h"
 #include "core/engine_state.h"
@@ -8,8 +8,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-/* Under the lock that closing takes: after that the number may name another file. Nobody waits
- * for anything in that lock. */
+/* Under the lock that closing takes: after that the number may name another file. Its holders never wait. */
 static void ring(acp_engine *e, const int *door)
 {
     uint64_t one = 1;
@@ -25,13 +24,12 @@ void door_ring(acp_engine *e, const struct peer *p)
     ring(e, p == e->job.own ? &e->progress.door_fd : &p->shm.door_fd);
 }
 
-/* No ring is lost on a thread that dozes. It takes the count before it says that it dozes, and looks
- * for what it waits for after that: whatever is there when the count is taken it sees. A ring after
- * that either comes before the sleep, which the changed count then prevents, or finds `dozing` set, or
- * another ring has taken that back. That other one changes the count once more before it wakes: a
- * thread that is not asleep by then does not fall asleep, and it will look again. Without the second
- * change a thread that took the count between the two halves of that ring would sleep on, with `dozing`
- * taken back, and the next ring, its own, would wake nobody. */
+/* No ring is lost on a thread that dozes. The thread takes the count before it sets `dozing`, and checks its condition
+ * after that: it sees everything that was there when the count was taken. A later ring either comes before the sleep,
+ * which the changed count then prevents, or finds `dozing` set, or another ring has cleared that. The other ring
+ * changes the count once more before it wakes: a thread that is not asleep by then does not fall asleep, and it will
+ * check again. Without the second change a thread that took the count between the two halves of that ring would sleep
+ * on, with `dozing` cleared, and the next ring, its own, would wake no thread. */
 void doze_ring(struct doors *doors)
 {
     atomic_fetch_add(&doors->event, 1);
@@ -54,8 +52,8 @@ void progress_kick(acp_engine *e)
     ring(e, &e->progress.door_fd);
 }
 
-/* Bytes at `position` of p's memory (its offset, or a virtual address of registered memory)
- * were written: whoever sleeps on them is woken, once until it sleeps again. */
+/* Bytes at `position` of p's memory (its offset, or a virtual address of registered memory) were written: wakes
+ * threads that sleep on them, once until they sleep again. */
 void watch_hit(acp_engine *e, struct peer *p, uint64_t position, uint64_t size)
 {
     for (uint32_t i = 0; i < WATCHES; i++) {

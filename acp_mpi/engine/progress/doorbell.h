@@ -8,10 +8,10 @@ struct peer;
 
 /* Waking a sleeping process */
 void door_ring(acp_engine *e, const struct peer *p);
-/* Its threads that do not lead. They doze until somebody does, or for that time; false: a signal came. */
+/* For threads that do not lead: they doze until a ring, or for that time; false: a signal came. */
 void doze_ring(struct doors *doors);
 bool doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns);
-void progress_kick(acp_engine *e); /* the own bell: whoever leads looks again */
+void progress_kick(acp_engine *e); /* the own bell: the leader looks again */
 void watch_hit(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size);
 
 #endif

@@ -1,5 +1,5 @@
-/* A pipe of which macprun has the other end: its two processes are gone when input there has ended. The
- * rank is to end then, too, whoever has started it for them. */
+/* A pipe with macprun at its other end: the end of input there means that both its processes are gone. Then the rank
+ * is to end, too, whatever has started it for them. */
 #include "progress/lifeline.h"
 #include "core/engine_state.h"
 #include "progress/reactor.h"
@@ -16,7 +16,7 @@ int acp_lifeline(acp_engine *e, int fd)
 {
     pthread_mutex_lock(&e->lock);
     e->progress.lifeline_fd = fd;
-    int rc = poll_add(e, fd, 0, TAG_LIFELINE) ? ACP_E_SYSTEM : ACP_OK; /* of EPOLLHUP one always hears */
+    int rc = poll_add(e, fd, 0, TAG_LIFELINE) ? ACP_E_SYSTEM : ACP_OK; /* EPOLLHUP is always reported */
     pthread_mutex_unlock(&e->lock);
     return rc;
 }

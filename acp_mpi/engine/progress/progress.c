@@ -1,5 +1,5 @@
-/* Who drives communication: one leader at a time. A thread that waits leads while it waits
- * (wait.c); else the progress thread leads, asleep until something arrives. */
+/* Progress: one leader at a time drives communication. A thread that waits leads while it waits (wait.c); else the
+ * progress thread leads, asleep until something arrives. */
 #include "progress/progress.h"
 #include "base/linux.h"
 #include "collectives/background.h"
@@ -28,7 +28,7 @@
 #include <sched.h>
 #include <signal.h>
 
-#define POLLS_BLIND 1024u /* who always has something to do hears of deaths, too */
+#define POLLS_BLIND 1024u /* so that a busy leader notices deaths, too */
 
 void progress_event(acp_engine *e)
 {
@@ -60,7 +60,7 @@ static bool busy(const acp_engine *e)
     return inbox_waiting(e) || e->progress.work_pending || e->job.loss_news;
 }
 
-/* Is there anything that nobody will ring for, so that a leader must look again soon? */
+/* Is there work that no event will trigger, so that the leader must look again soon? */
 static bool must_look(const acp_engine *e)
 {
     return e->shm.backlogged || e->memory.retiring || inbox_claimed(e) || e->mpi.guests ||
@@ -77,14 +77,14 @@ void leader_release(acp_engine *e)
     bool more = busy(e) || must_look(e) || e->stopping;
     events_arm(e, true);
     pthread_mutex_unlock(&e->progress.leader);
-    atomic_thread_fence(memory_order_seq_cst); /* who finds it taken after that has left no ring */
+    atomic_thread_fence(memory_order_seq_cst); /* a thread that finds it taken after that has left no ring */
     if (more || atomic_load(&e->progress.rung))
         progress_kick(e);
-    if (atomic_load(&e->doors->dozing)) /* one of them may want to lead */
+    if (atomic_load(&e->doors->dozing)) /* a dozing thread may want to lead */
         progress_event(e);
 }
 
-/* A rank has died: what needs it fails, whoever waits looks again, the others are told. */
+/* A rank has died: operations that need it fail, waiting threads look again, peers are told. */
 static void handle_losses(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
@@ -100,7 +100,7 @@ static void handle_losses(acp_lane *lane)
             visits_forget(e, p);
             e->mail.losses = 1;
             struct message m = loss_of(e, p);
-            if (!e->job.outcast) /* who is held for dead itself has no say in who else is */
+            if (!e->job.outcast) /* a process that counts as dead itself does not declare others dead */
                 notify_all(lane, &m);
         }
         sources_guard(e);
@@ -115,7 +115,7 @@ bool progress_poll(acp_engine *e)
     if (e->stopping)
         return false;
     bool rung = unlikely(atomic_load_explicit(&e->progress.rung, memory_order_acquire));
-    if (rung) /* from here on it looks at all that somebody may have been rung for */
+    if (rung) /* before the looks below, so that none of the rings is lost */
         atomic_store(&e->progress.rung, false);
     if (rung || inbox_waiting(e) || inbox_claimed(e) || e->shm.backlogged || e->job.loss_news ||
         e->ops.stalled_count || e->mail.due || e->progress.starved) {
@@ -133,7 +133,7 @@ bool progress_poll(acp_engine *e)
     if (e->tcp.wire_count || ++e->progress.polls % POLLS_BLIND == 0)
         any |= events_look(e);
     if (e->tcp.held_links && now_ns() - e->tcp.held_at > COMPANY_NS)
-        links_release(e); /* whoever leads may never rest */
+        links_release(e); /* a busy leader never sleeps */
     any |= work_step(lane);
     if (e->mail.sends)
         any |= mail_step(lane);
@@ -170,8 +170,8 @@ bool lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
     return any;
 }
 
-/* Waking up once more would cost as much. Whoever had to be rung for has nothing more to say before
- * that, and may need this processor to wake up. */
+/* Looks on for a while, for waking up once more would cost as much. Not after a ring for a peer: it sends nothing
+ * before it is awake, and may need this processor for that. */
 static void look_on(acp_engine *e, uint32_t rings)
 {
     uint64_t until = now_ns() + progress_worth(e, LOOK_ON_NS);
@@ -204,7 +204,7 @@ static void *progress_main(void *argument)
             continue;
         atomic_store(&e->control->asleep, 0);
         uint32_t rings = e->progress.rings;
-        progress_poll(e); /* somebody may wait for what is in the inbox */
+        progress_poll(e); /* messages in the inbox may be urgent */
         do
             events_take(e, 0, &interrupted);
         while (progress_poll(e));
@@ -239,7 +239,7 @@ void progress_join(acp_engine *e)
     if (e->progress.thread_runs)
         pthread_join(e->progress.thread, NULL);
     e->progress.thread_runs = false;
-    while (atomic_load(&e->progress.callers)) { /* they have been told: `stopping` */
+    while (atomic_load(&e->progress.callers)) { /* they end because of `stopping` */
         progress_event(e);
         sched_yield();
     }

@@ -1,4 +1,4 @@
-/* Who drives communication, what wakes it, and what it drives. */
+/* The leader, its wake-ups, and its work. */
 #ifndef ACP_PROGRESS_H
 #define ACP_PROGRESS_H
 
@@ -15,6 +15,6 @@ void leader_release(acp_engine *e);
 bool progress_poll(acp_engine *e);
 bool lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted);
 
-#define RETRY_NS ((int64_t)1000000) /* a full ring, a dying segment, a claimed cell, a held lock */
+#define RETRY_NS ((int64_t)1000000) /* for a full ring, a dying segment, a claimed cell, a taken lock */
 
 #endif

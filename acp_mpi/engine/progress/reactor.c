@@ -1,8 +1,7 @@
-/* The descriptors that wake this process, and to whom each goes.
+/* The descriptors that wake this process, and their handlers.
  *
- * All are in an inner epoll set; the progress thread sleeps on an outer set that holds the inner
- * one. A caller that leads takes the inner set out of the outer one, so that what arrives wakes
- * it alone. */
+ * All are in an inner epoll set; the progress thread sleeps on an outer set that holds the inner one. A caller that
+ * leads takes the inner set out of the outer one, so that events wake it alone. */
 #include "progress/reactor.h"
 #include "base/linux.h"
 #include "core/engine_state.h"
@@ -28,8 +27,8 @@
 #include <unistd.h>
 
 #define EVENTS 32
-#define ASK_ALL 4u /* the talker is asked three times in four */
-#define LOOK_NS ((uint64_t)500000000) /* until the death of a peer is seen that wakes nobody */
+#define ASK_ALL 4u /* the talker alone is read three times in four */
+#define LOOK_NS ((uint64_t)500000000) /* interval of checks for the death of peers without a wake-up */
 
 int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag)
 {
@@ -53,7 +52,7 @@ void events_arm(acp_engine *e, bool on)
         return;
     struct epoll_event event = {.events = on ? EPOLLIN : 0, .data.u64 = TAG_INNER};
     if (on)
-        e->progress.armed = true; /* before the thread, awake by this call, asks */
+        e->progress.armed = true; /* before the thread, awake by this call, checks */
     epoll_ctl(e->progress.outer_fd, EPOLL_CTL_MOD, e->progress.epoll_fd, &event);
     if (!on)
         e->progress.armed = false;
@@ -65,8 +64,8 @@ bool events_await(acp_engine *e)
     return epoll_wait(e->progress.outer_fd, &event, 1, -1) >= 0 || errno == EINTR;
 }
 
-/* For who has been woken although another thread leads: what it was rung for that one does, now or when it
- * stops leading. If it is about to sleep it needs the ring. False: there is more than rings. */
+/* For a progress thread that is woken while another thread leads: that one does the work, now or when it stops
+ * leading. If it is about to sleep it needs the ring. False: there is more than rings. */
 bool events_leave(acp_engine *e)
 {
     struct epoll_event events[EVENTS];
@@ -104,7 +103,7 @@ static void dispatch(acp_lane *lane, const struct epoll_event *event)
             continue;
         due = e->progress.timer_at;
         now = now_ns();
-        e->progress.timer_at = 0; /* it has rung: what is begun from here sets it anew */
+        e->progress.timer_at = 0; /* it has rung: later actions set it anew */
         links_tick(lane, due && now > due ? now - due : 0);
         visits_tick(lane);
         if (atomic_load(&e->progress.looking))
@@ -122,7 +121,7 @@ static void dispatch(acp_lane *lane, const struct epoll_event *event)
     }
 }
 
-/* After what has come. */
+/* After events. */
 static void settle(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
@@ -134,8 +133,8 @@ static void settle(acp_lane *lane)
         timer_until(e, now_ns() + LOOK_NS);
 }
 
-/* The wire that mostly brings the next input is read at once, which spares a call of the system on
- * the way of each answer. */
+/* Reads the connection that mostly brings the next input at once, which spares a system call on the way of each
+ * answer. */
 bool events_look(acp_engine *e)
 {
     acp_lane *lane = &e->lanes[LANE_LEADER];
@@ -181,7 +180,7 @@ int events_open(acp_engine *e)
     e->job.giver_fd = giver_open(e);
     spare_open(e);
     e->progress.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    /* Every ring is an event of its own, so that nobody need take back the count. */
+    /* Every ring is an event of its own, so that the count is never read. */
     if (e->progress.epoll_fd < 0 || e->progress.outer_fd < 0 || e->progress.door_fd < 0 || e->job.giver_fd < 0 ||
         e->progress.timer_fd < 0 || endpoints_open(e) != ACP_OK ||
         poll_add(e, e->progress.door_fd, EPOLLIN | EPOLLET, TAG_DOOR) ||

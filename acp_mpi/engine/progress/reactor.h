@@ -13,9 +13,9 @@ int events_open(acp_engine *e);
 void events_close(acp_engine *e);
 void events_arm(acp_engine *e, bool on); /* they wake the progress thread, too */
 bool events_await(acp_engine *e); /* how the progress thread sleeps; false: no more */
-bool events_leave(acp_engine *e); /* to whoever leads */
+bool events_leave(acp_engine *e); /* to the leader */
 bool events_take(acp_engine *e, int64_t timeout_ns, bool *interrupted); /* leader only */
-bool events_look(acp_engine *e); /* leader only: takes some of them, and all within a few looks */
+bool events_look(acp_engine *e); /* leader only: takes some events, and all within a few looks */
 void timer_until(acp_engine *e, uint64_t when); /* with the lock held */
 int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag);
 

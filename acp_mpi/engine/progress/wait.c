@@ -1,5 +1,5 @@
-/* How a caller waits: it looks for a while, for what it waits for mostly comes soon, and then sleeps.
- * It leads while nobody else does. */
+/* Waits of callers: a caller polls for a while, for most events come soon, and then sleeps. It leads while no other
+ * thread does. */
 #include "progress/wait.h"
 #include "base/linux.h"
 #include "peers/peer_liveness.h"
@@ -13,15 +13,15 @@
 #include <sched.h>
 
 #define ANSWER_NS 60000u     /* a look for an owner's answer: the owner may have to be woken first */
-#define GLANCE_NS 8000u      /* a short one, where the owner gets a processor only then: who is awake answers */
+#define GLANCE_NS 8000u      /* a short one, where the owner gets a processor only then: an awake owner answers */
 #define SPIN_MOST_NS 250000u /* a long one, for the bytes under way */
 #define ANSWER_MOST_NS 200000u
-#define COST_OF_MOVING 4096u /* of a wait no longer than what is moved was thought to take */
+#define COST_OF_MOVING 4096u /* of a wait no longer than the estimate for the bytes that move */
 #define TRY_OTHER 32u
 #define VAIN_MOST 5u
 #define ONE_THREAD 0x100u
 #define WAIT_SLICE_NS ((int64_t)500000000) /* so that a signal before the sleep is seen */
-#define LOOK_AROUND_NS ((uint64_t)20000000) /* then it also listens for deaths on the node */
+#define LOOK_AROUND_NS ((uint64_t)20000000) /* then it also registers for deaths on the node */
 
 struct wait {
     acp_engine *engine;
@@ -31,7 +31,7 @@ struct wait {
     acp_doing doing;
     uint64_t start;
     uint64_t asked;  /* for signals */
-    uint64_t served; /* somebody, or itself */
+    uint64_t served; /* the last time a peer, or the caller itself, was served */
     uint32_t looks;
     bool lead, interrupted, told, watching;
 };
@@ -74,10 +74,10 @@ static void learn(acp_engine *e, acp_doing doing, uint64_t waited_ns)
     atomic_store_explicit(&e->progress.vain, vain, memory_order_relaxed);
 }
 
-/* An owner that is woken on a halted processor answers within a look. One that is woken where its
- * caller looks, for all others have other work, answers when the caller sleeps: yielding does not
- * let it in (Linux 6.18, which protects a slice). Which it is, time tells; now and then the other is
- * tried. Where bytes move meanwhile both take longer, and are compared by themselves. */
+/* Decides between a long and a short look for an answer. An owner that is woken on a halted processor answers within a
+ * long look. One that is woken on the caller's processor, for all others have other work, answers when the caller
+ * sleeps: yielding does not let it in (Linux 6.18, which protects a slice). Measured times decide; now and then the
+ * other look is tried. Where bytes move meanwhile both take longer, and are compared apart. */
 static bool glance(acp_engine *e, bool moves)
 {
     struct experience *a = &e->progress.answers[moves];
@@ -104,7 +104,7 @@ void progress_linger(const acp_engine *e, uint32_t *looks)
         sched_yield();
 }
 
-/* `moving`: what the bytes under way take. */
+/* `moving`: time for the bytes under way. */
 static uint64_t patience(const acp_engine *e, bool answer, bool glanced, uint64_t moving)
 {
     uint64_t look = (answer ? ANSWER_NS : SPIN_NS) + moving;
@@ -142,7 +142,7 @@ static bool tick_outside(acp_engine *e, int reason)
     return end;
 }
 
-/* True: a signal, or who is told that it waits for long, ends it. */
+/* True: a signal handler, or the tick of a long wait, ends it. */
 static bool disturbed(struct wait *w)
 {
     acp_engine *e = w->engine;
@@ -163,13 +163,13 @@ static bool disturbed(struct wait *w)
     return end;
 }
 
-/* Until something happens, or for a slice of time. */
+/* Until an event, or for a slice of time. */
 static void rest(struct wait *w, int64_t left)
 {
     acp_engine *e = w->engine;
     int64_t slice = w->watching ? WAIT_SLICE_NS : (int64_t)LOOK_AROUND_NS;
     if (w->doing == ACP_DOING_WAIT_UNTIL && atomic_load(&e->mpi.words))
-        slice = RETRY_NS; /* nobody rings for what a window writes */
+        slice = RETRY_NS; /* a window's writes do not ring */
     slice = left < slice ? left : slice;
     if (!w->lead && !(w->lead = leader_try(e))) {
         w->interrupted |= !doze(e, w->ready, w->context, slice);
@@ -185,7 +185,8 @@ static void rest(struct wait *w, int64_t left)
         progress_linger(e, &w->looks);
 }
 
-/* What it waits for may be what waits for a descriptor: after so long a time that is an error of this process. */
+/* Does the wait depend on a link that waits for a descriptor? After so long a time that is an error of this
+ * process. */
 static bool is_short(const struct wait *w)
 {
     acp_engine *e = w->engine;
@@ -238,8 +239,8 @@ static int wait_inside(struct wait *w)
     return rc;
 }
 
-/* Whoever led when it was closed leads no more, and nobody else does anything as the leader: what the
- * caller waited for is not written to its memory afterwards. */
+/* Returns when the leader of the closing time has ended. After that no other thread acts as the leader: the awaited
+ * bytes are not written to the caller's memory any more. */
 static void await_leader(acp_engine *e)
 {
     pthread_mutex_lock(&e->progress.leader);
