@@ -5,7 +5,7 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE
 
 cdef inline void end_collective(acp_collective *c) noexcept:
-    # One that has not ended may need a lane, or the lock of one who drives collectives.
+    # A collective that has not ended may need a lane, or the lock of the thread that drives it.
     if acp_collective_settled(c):
         acp_collective_end(c)
     else:
@@ -169,7 +169,7 @@ cdef class Collective:
         return True
 
     def farewell(self, lost: int | None, why: int) -> None:
-        """End it before it has begun; `lost`: the rank whose death is the reason, or None.
+        """End it before it has begun; `lost`: the dead rank that is the reason, or None.
 
         `why`: of an error for calls that do not belong together, which the others hear of; or 0.
         """

@@ -1,4 +1,4 @@
-# What a collective does, written once for all calls that are alike.
+# Plans of collectives, written once for all calls that are alike.
 
 from libc.string cimport memcpy as c_memcpy
 

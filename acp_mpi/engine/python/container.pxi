@@ -18,7 +18,7 @@ cdef extern from "core/method.h" nogil:
 
 
 cdef class Call:
-    """A call whose method runs elsewhere, with the bytes that it takes and brings."""
+    """A call of a method elsewhere, with the bytes of its arguments and results."""
     cdef acp_call call
     cdef object taken
     cdef bytearray brought
@@ -45,7 +45,7 @@ cdef Call call_new(uint8_t method, uint64_t ga, uint64_t a, uint64_t b, bytes ta
 
 
 cdef uint64_t call_begin(str function, Call c) except? 0xffffffffffffffff:
-    # What to wait for, 0 if it is done. Its buffers are kept by who waits.
+    # The handle to wait for, 0 if it is done. The caller keeps its buffers during the wait.
     cdef uint64_t pending = 0
     cdef int rc = ACP_E_BUSY
     cdef bint brief = c.call.in_size <= SMALL and c.call.out_room <= SMALL
@@ -53,7 +53,7 @@ cdef uint64_t call_begin(str function, Call c) except? 0xffffffffffffffff:
     while rc != ACP_OK:
         need(function)
         lane = NULL if brief else acp_lane_take(engine)
-        brief = False  # whoever holds its lock keeps it for longer: others may run meanwhile
+        brief = False  # its lock is held for longer: other threads may run meanwhile
         if lane != NULL:
             with nogil:
                 rc = acp_container_call(lane, &c.call, &pending)

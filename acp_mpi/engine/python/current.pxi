@@ -5,7 +5,7 @@ from libc.errno cimport errno as c_errno
 from acp_mpi import errors as _errors
 
 cdef acp_engine *engine = NULL
-cdef acp_lane *lane0 = NULL  # of whoever holds the interpreter lock
+cdef acp_lane *lane0 = NULL  # of the holder of the interpreter lock
 cdef bint forked = False
 cdef object long_wait = None  # called once by a wait that lasts a minute
 

@@ -14,7 +14,7 @@ cdef extern from *:  # of Cython itself: ints of one digit, without a call
     Py_ssize_t compact "__Pyx_PyLong_CompactValue"(object)
 
 cdef inline bint stored_small(char letter, object x, char *p) noexcept:
-    # What comes most; false: `store` does it.
+    # The most frequent types; false: `store` does it.
     if letter == c"q" and PyLong_CheckExact(x) and is_compact(x):
         (<int64_t *>p)[0] = compact(x)
         return True

@@ -69,7 +69,7 @@ def survey_members(int fd) -> list[tuple[int, int, int, int]]:
 def survey_doing(int fd, uint64_t nonce) -> tuple[int, int | None, int] | None:
     """Return what the process with the memory file `fd` and that nonce does (acp_doing).
 
-    And for whose message, or room for one, it waits: a rank, or None; and its word at NOTICE. None
+    And the rank that owes it a message or room for one, or None; and its word at NOTICE. None
     instead of all three if it has left the job, or the file is another process's.
     """
     cdef survey_work work
@@ -86,10 +86,10 @@ def doing_question() -> bytes:
 
 
 def doing_answer(bytes answer not None) -> tuple[int, int, int | None, int]:
-    """Return the rank of who has given this answer, of as many bytes as the question, and more.
+    """Return the rank that has given this answer, of as many bytes as the query, and its state.
 
-    What it does, whose message it waits for and its word, as `survey_doing`. ValueError: it is no
-    answer.
+    The state has what it does, the rank it waits for and its word, as `survey_doing`. ValueError:
+    not an answer.
     """
     cdef survey_work work
     if len(answer) != FRAME_HEAD or survey_hear(answer, &work) != ACP_OK:

@@ -8,7 +8,7 @@ from libc.string cimport memcpy, memset
 def create(*, bytes secret, bytes job, node: int, memory_limit: int, starter_size: int, host: int,
            wide: bool, bytes interfaces, path: int, ptracer: bool, peer_timeout: float,
            unexpected_max: int, window_size: int, window_committed: bool) -> None:
-    """Make the engine of this process; `join` tells it who else there is.
+    """Make the engine of this process; `join` gives it the members.
 
     `secret` has 32 bytes, `job` 16; `wide` says that the job spans hosts, `interfaces` on which
     networks others may connect then (b"eth0,ib0", b"" all); sizes in bytes, `peer_timeout` in
@@ -127,7 +127,7 @@ def row_of(slot: int) -> bytes:
 
 
 def learn(rows) -> None:
-    """Take in all members of the job, 64 bytes each from slot 0 on, of whom some are known."""
+    """Take in all members of the job, 64 bytes each from slot 0 on; some of them are known."""
     need("refresh")
     cdef Py_buffer view
     cdef int rc = ACP_OK
@@ -146,7 +146,7 @@ def bury() -> None:
 
 
 def set_joined(slots: range, founders: int) -> None:
-    """Say who joined together, a range of slots, and with how many the job began."""
+    """Set the range of slots that joined together, and the number of members that began the job."""
     global everybody
     need("init")
     acp_engine_joined(engine, slots.start, slots.stop, founders)
@@ -160,7 +160,7 @@ def leave(slots: range) -> None:
 
 
 def widen() -> None:
-    """Make everybody, whom `sync` waits for, all that are known."""
+    """From now on `sync` waits for all known members."""
     global everybody
     need("refresh")
     acp_engine_widen(engine)
@@ -171,7 +171,7 @@ cdef object everybody = None  # a range of slots; None: all that joined at first
 
 
 def together() -> Sequence[int]:
-    """Return the ranks whom `sync` waits for, rising: those that joined together, or all known."""
+    """Return the ranks that `sync` waits for, rising: those that joined together, or all known."""
     need("sync")
     if everybody is None:
         return range(acp_procs(engine))
@@ -322,7 +322,7 @@ def demand(str function) -> None:
 
 
 def membership() -> tuple[int, int]:
-    """Return what is another number after each change of who belongs to the job."""
+    """Return a value that changes with the members of the job."""
     need("collective")
     return acp_procs(engine), refreshes
 

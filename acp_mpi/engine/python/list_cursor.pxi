@@ -11,8 +11,8 @@ cdef int no_element(str function) except -1:
 cdef class ListCursor:
     """An element of a list, or the place behind the last one.
 
-    It stays at its element, whatever is put in, taken out or reordered around it. Once the element
-    was taken out of the list, using the cursor raises AddressError.
+    The cursor stays at its element, whatever is put in, taken out or reordered around it. Once the
+    element was taken out of the list, using the cursor raises AddressError.
     """
     cdef readonly ListReader list  # type: Any
     cdef list_id at
@@ -26,7 +26,7 @@ cdef class ListCursor:
 
     @property
     def id(self) -> tuple[int, int]:
-        """What names the element: (node, number), both 0 at the end."""
+        """The element's name: (node, number), both 0 at the end."""
         return self.at.node, self.at.number
 
     cdef Batch batch(self, str name):

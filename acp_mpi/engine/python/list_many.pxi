@@ -5,7 +5,7 @@ cdef class ListHandle(ListReader):
 
     def _put_block(self, str function, uint64_t where, uint64_t node, uint64_t number,
                    list records: list[tuple[int, int, int]]) -> tuple[int, tuple[int, int]]:
-        """Put in elements whose bytes lie in blocks: of (size, address, block) each.
+        """Put in elements with their bytes in blocks: of (size, address, block) each.
 
         Returns how many went in, and (node, number) of the first; these leave the list. So do all if an
         exception comes while they may still go in, as then they go in or back without the caller.
@@ -38,7 +38,7 @@ cdef class ListHandle(ListReader):
 
     def _put_row(self, str function, uint64_t where, uint64_t node, uint64_t number,
                  data) -> tuple[int, int] | None:
-        """Put in elements of one width whose bytes are `data`; returns (node, number) of the first.
+        """Put in elements of one width from the bytes `data`; returns (node, number) of the first.
 
         In pieces of 64 KiB.
         """

@@ -3,7 +3,7 @@
 from cpython.ref cimport PyObject
 
 DEF OWN_CONTEXT = 0  # of acp.send; collectives and communicators have contexts of their own
-DEF HEADERS = 0x8000000000000000  # in a context: how arrays look whose note has no room for it
+DEF HEADERS = 0x8000000000000000  # in a context: form of arrays that have no room for it in a note
 DEF LAST_TAG = 0x4000000000000000
 
 DEF FROM_ANY = -1001  # what users call so, far from what any MPI calls PROC_NULL
@@ -74,7 +74,7 @@ cdef int awaited_here(const acp_request *request) noexcept:
 
 
 cdef class Status:
-    """What a message was: `source`, `tag`, `size` in bytes. Receives fill the one they are given."""
+    """A received message: `source`, `tag`, `size` in bytes. Receives fill a given one."""
     cdef readonly int64_t source, tag
     cdef readonly uint64_t size, note
 
@@ -211,7 +211,7 @@ cdef inline acp_sources *held_by(Sources sources) noexcept:
 
 
 cdef int64_t missed(int status, int64_t rank, acp_sources *among) except? -1:
-    # Whose loss ends a wait for anybody: of one alone it is known.
+    # The lost rank that ends a wait for any source; a wait for one rank knows it.
     if status != ACP_E_LOST or rank >= 0 or engine == NULL:
         return rank
     if among != NULL:
@@ -264,8 +264,8 @@ cdef int mail_failed(str function, int status, acp_lane *lane, int64_t peer) exc
 
 cdef bint mail_do(str function, mail_function what, mail_call *c, bint brief,
                   int64_t peer) except -1:
-    # False: there is no such message. The lane of whoever holds the interpreter lock does not wait
-    # for a mailbox, others do; nor is it for what is long.
+    # False: no such message. The lane of the interpreter lock's holder does not wait for a mailbox,
+    # others do; long messages are not looked for.
     cdef int rc = ACP_E_BUSY
     cdef acp_lane *lane
     c.request = NULL

@@ -22,7 +22,7 @@ cdef bint is_scalar(object x):
 
 
 cdef bint holds_words(const Py_buffer *view) noexcept:
-    # Those of ctypes and of arrays that are not aligned have a byte order before the letter: ours.
+    # Formats of ctypes and of unaligned arrays have a byte order before the letter: ours.
     cdef const char *name = view.format
     if name == NULL or view.itemsize != 8:
         return False

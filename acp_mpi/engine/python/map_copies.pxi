@@ -5,7 +5,7 @@ DEF BOX_HEAD = 24
 
 
 cdef class MapCopies(ManyHandle):
-    """A map whose values come from addresses, and go to them."""
+    """A map with values that come from addresses, and go to them."""
 
     def _put_copy(self, str name, key, uint64_t ga: Int, uint64_t size: Int, str how) -> bool:
         """Put a key in with the `size` bytes at `ga` as its value; return whether it was there."""

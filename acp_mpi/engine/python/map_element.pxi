@@ -9,7 +9,7 @@ cdef class MapHandle(MapCalls):
     """A map, a set or a multiset, one element at a time."""
 
     cdef object value_in(self, str name, const acp_call *c, bytes key):
-        # What a find brought; MISSING: it has gone before all of its pieces were there.
+        # The value that a find returned; MISSING: it has gone before all of its pieces were there.
         cdef map_large large
         if c.result[0] != FOUND_LARGE:
             return self._value_codec.decode(<char *>c.out, c.out_size)
@@ -184,7 +184,7 @@ cdef class MapHandle(MapCalls):
         return self.was_there(name, METHOD_MAP_FIND, key)
 
     cdef bint was_there(self, str name, uint8_t method, key) except -1:
-        # What is done with a key alone: whether it was there.
+        # A call with a key alone: whether it was there.
         cdef acp_call here
         if self.direct and self.here(name, method, 0, key, MISSING, NULL, 0, &here) == ACP_OK:
             return here.result[0] != FOUND_NOT

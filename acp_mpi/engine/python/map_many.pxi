@@ -24,7 +24,7 @@ DEF LARGE = 0xfffffffffffffffe
 cdef class Round:
     """Calls that are under way together, each with what it carries.
 
-    Some stop short, where somebody holds a lock: who takes what they brought goes on with the rest.
+    Some stop short, where another holds a lock: the taker of their results goes on with the rest.
     """
     cdef str function
     cdef list calls
@@ -123,7 +123,7 @@ cdef class Arrays:
 
 
 cdef class ManyHandle(PartsHandle):
-    """A map whose elements come many at once, too."""
+    """A map with calls that take many elements at once, too."""
 
     cdef Call many(self, uint32_t part, uint8_t method, uint64_t x, const void *records,
                    uint64_t size, uint64_t room):

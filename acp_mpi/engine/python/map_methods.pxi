@@ -1,4 +1,4 @@
-# What maps and sets are asked most, without a step in between.
+# The most frequent calls of maps and sets, without a step in between.
 
 
 cdef class MapMethods(MapCopies):

@@ -20,7 +20,7 @@ cdef inline bint record_fits(const record_head *head, uint64_t left) noexcept:
 
 
 cdef const char *record_of(Call c, uint64_t key_hash, record_head *head) noexcept:
-    # What follows the record of that hash among those that a call has brought; NULL: there is none.
+    # The bytes behind the record of that hash among the results of a call; NULL: none.
     cdef const char *p = <const char *>c.call.out
     cdef const char *end = p + c.call.out_size
     cdef uint64_t n

@@ -54,7 +54,7 @@ def allocate(size: Int, color=0, str function="empty") -> Block:
     cdef int rc
     need(function)  # a size of a class with Python code may have finalized
     cdef acp_lane *lane = acp_lane_take(engine) if n > BIG else NULL
-    block.home = engine  # whose memory it is, also if another thread finalizes meanwhile
+    block.home = engine  # the owner, even if another thread finalizes meanwhile
     acp_engine_hold(engine)
     if lane == NULL:
         rc = acp_memory_alloc(lane0, n, c, &block.ga, &block.memory)

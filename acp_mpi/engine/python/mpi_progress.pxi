@@ -1,4 +1,4 @@
-# The thread that drives MPI for programs whose windows it keeps moving; no engine is needed.
+# The thread that drives MPI for programs that need their windows moved; no engine is needed.
 
 cdef extern from "mpi_window/progress_thread.h" nogil:
     ctypedef struct acp_mpi_progress

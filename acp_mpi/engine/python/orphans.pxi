@@ -5,7 +5,7 @@
 
 @cython.final
 cdef class Orphans:
-    """Blocks whose fate is open until some operation and all before it are done."""
+    """Blocks with a fate that is open until some operation and all before it are done."""
     cdef list blocks  # None: those that the call brings
     cdef Call call  # which gives them to a container; None: they were only written to
     cdef uint64_t serial  # of a container, which is the only one of them; 0: they are none
@@ -44,7 +44,7 @@ cdef list brought_by(Call c):
 
 
 cdef bint settled(Orphans o) except -1:
-    # What becomes of them is clear: what is left in `blocks` goes back. False: no room to say so.
+    # Their fate is decided: blocks left in `blocks` go back. False: no room for the calls.
     cdef Call c = o.call
     if o.allocation is not None:
         o.blocks = [o.allocation.call.result[0]]

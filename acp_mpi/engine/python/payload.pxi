@@ -1,4 +1,4 @@
-# What a message carries: the bytes of a buffer, or a pickled object. The note says which.
+# Contents of a message: the bytes of a buffer, or a pickled object. The note has the kind.
 
 import sys as _sys
 
@@ -152,7 +152,7 @@ cdef object pack(object x, parcel *p, str function):
 
 
 cdef bint array_parcel(object x, parcel *p) except -1:
-    # Of a contiguous array whose type and shape fit the note.
+    # Of a contiguous array with a type and a shape that fit the note.
     try:
         PyObject_GetBuffer(x, &p.view, PyBUF_FORMAT | PyBUF_ND)
     except (BufferError, ValueError):
@@ -215,7 +215,7 @@ cdef object unusual_parcel(object x, parcel *p, str function):
 
 
 cdef object unpacked(const acp_envelope *got, const char *data, object header):
-    # What was sent: bytes, an object, an array.
+    # The message as sent: bytes, an object, an array.
     cdef uint64_t kind = got.note & 15, n = got.size
     cdef Py_buffer view
     if kind == OBJECT_NOTE:

@@ -1,4 +1,4 @@
-# What the engine has under way for a send or receive: its life, waits for it, its bytes and its end.
+# The engine's request of a send or receive: its life, waits for it, its bytes and its end.
 
 
 @cython.freelist(32)
@@ -20,7 +20,7 @@ cdef class Pending:
     cdef object header  # how the array looks, once received: Ctrl-C may come before the array is made
     cdef bint known
     cdef acp_envelope message  # known: what was received
-    cdef uint64_t number  # of the stray whose message it brings
+    cdef uint64_t number  # of the stray with the same message
     cdef uint64_t want    # the note that fits; 0: any
 
     def __str__(self):
@@ -42,7 +42,7 @@ cdef class Pending:
             PyBuffer_Release(&self.view)
 
     cdef int goes_on(self) except -1:
-        # It is not over when the call that began it returns.
+        # The request goes on when the call that began it returns.
         self.home = engine
         acp_engine_hold(engine)
         if len(outstanding) >= sweep_at:

@@ -90,7 +90,7 @@ def laid(data: bytes | Pieces, rank: Int) -> int:
 
 
 cdef object object_in_place(uint64_t ga, uint64_t size):
-    """Return the object whose pickle lies there, in reach, and belongs to the caller."""
+    """Return the object of a pickle there, in reach, that belongs to the caller."""
     cdef acp_engine *e = engine
     block = mapped(ga, size)
     try:

@@ -92,7 +92,7 @@ cdef class Message:
 
 
 cdef class Probe:
-    """What a probe waits for, in words."""
+    """The description of a probe's wait."""
     cdef str function
     cdef int64_t source, tag
 

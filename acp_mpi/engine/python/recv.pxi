@@ -2,7 +2,7 @@
 
 DEF MAIL_SHORT = 256  # bytes that come with their envelope
 DEF SHORT_MOST = 4096  # ACP_SHORT_MOST
-DEF MOMENT = 1000000  # ns: who has less time does not look for what is not here
+DEF MOMENT = 1000000  # ns: a receive with less time does not poll for a message
 cdef object NOTHING_HERE = object()
 
 
@@ -94,7 +94,7 @@ cdef bint ring_soon(const acp_envelope *want, acp_short *message, bint waits) no
         if engine != e:  # another thread may have finalized meanwhile
             rc = ACP_E_CLOSED
         acp_engine_exit(e)
-    # What another receive has left meanwhile comes before it.
+    # A message that another receive has left meanwhile comes before it.
     return rc == ACP_OK and not strays and acp_short_look(e, want, message)
 
 
@@ -120,7 +120,7 @@ cdef Stray stray_of(const acp_envelope *m, const char *data):
 
 
 cdef object taken_out(str function, const acp_envelope *want, bint raw, bint waits, Status status):
-    # What one of them is; NOTHING_HERE. Where Ctrl-C comes while it is unpickled it is the next receive's.
+    # A message's object; NOTHING_HERE. After Ctrl-C in unpickling the next receive gets the message.
     cdef acp_short m
     cdef char data[SHORT_MOST]
     cdef Stray stray
@@ -223,7 +223,7 @@ cdef object receive_blocking(str function, object buffer, uint64_t context, int6
 
 
 cdef Request lasting(Request r):
-    # It outlives the call that began it.
+    # The request goes on after the call that began it.
     if not r.over:
         r.goes_on()
     return r
@@ -273,7 +273,7 @@ def recv(buffer: _Buffer = None, source: Int = ANY_SOURCE, tag: Int = ANY_TAG,
 
 
 def irecv(buffer=None, source: Int = ANY_SOURCE, tag: Int = ANY_TAG) -> Request:
-    """Start receiving as `recv` does; returns a Request, whose `wait` returns the message."""
+    """Start receiving as `recv` does; returns a Request with a `wait` that returns the message."""
     if engine == NULL:
         no_engine("irecv")
     return lasting(receive_begin("irecv", buffer, OWN_CONTEXT, source_of(source, "irecv"),

@@ -73,7 +73,7 @@ cdef bint fits_all(object now, tuple then):
 
 
 cdef class Lately:
-    """What one function was called with last by all that live, and the plan of that."""
+    """The last arguments of one function, called by all living members, and their plan."""
     cdef Plan plan
     cdef Contexts contexts
     cdef uint32_t procs

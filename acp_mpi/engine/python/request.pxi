@@ -2,14 +2,14 @@
 
 from cpython.ref cimport Py_REFCNT
 
-cdef set outstanding = set()  # what is not over keeps its buffers, whoever refers to it
+cdef set outstanding = set()  # an unfinished request keeps its buffers, even without references
 cdef uint64_t mail_era = 0  # one more with each reset: taken messages are gone
 cdef Py_ssize_t sweep_at = 64  # requests
 DEF ASK_AGAIN = 1000000  # ns: another rank, or thread, is about to say whether it can be taken back
 
 
 cdef int sweep() except -1:
-    # What is done, and nobody refers to, was dropped: its buffer is free.
+    # Finished requests without references were dropped: their buffers are free.
     global sweep_at
     cdef Request r
     for r in [each for each in outstanding if Py_REFCNT(each) <= 3]:
@@ -67,7 +67,7 @@ cdef class Request(Pending):
         return 0
 
     cdef int conclude(self) except -1:
-        # It is done: take the message, or what went wrong, once.
+        # The request is done: take the message, or its error, once.
         while (self.busy or self.waiting) and not self.over:
             self.yield_to_others()
         if self.over:
@@ -165,7 +165,7 @@ cdef class Request(Pending):
             raise self.error
         return self.result
 
-    # What users call --------------------------------------------------------------------------
+    # Calls of users --------------------------------------------------------------------------
 
     @property
     def done(self) -> bool:
@@ -228,7 +228,7 @@ cdef class Request(Pending):
         return False
 
     cdef bint withdrawn(self) except -1:
-        # Who waits for it has been woken, and must find that it is over, not a request to take.
+        # A waiting thread has been woken, and must find that it is over, not a request to take.
         if awaited_here(self.request):  # this is a signal handler: the wait around it ends it
             self.dropped = True
             return True
@@ -256,7 +256,7 @@ cdef object ended_with_reset(object what):
 
 
 cdef int forget_messages(str why) except -1:
-    # All messages end, by reset or with the job; whoever waits for a request hears of it.
+    # All messages end, by reset or with the job; threads that wait for a request are woken.
     global mail_era
     cdef Request r
     mail_era += 1

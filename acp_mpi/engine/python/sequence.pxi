@@ -118,7 +118,7 @@ cdef class SequenceCalls(Handle):
 
     def _replace(self, str function, int64_t at, uint64_t erase, uint64_t insert, uint64_t flags,
                  data) -> int:
-        """Take `erase` elements out at `at` and put `insert` in, whose bytes are `data`.
+        """Take `erase` elements out at `at` and put `insert` in, from the bytes `data`.
 
         `data` is an address instead if it is an int: of a block on the same rank, which the
         sequence keeps or frees. Returns the index at which that was. IndexError if there is no

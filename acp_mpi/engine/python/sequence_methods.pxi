@@ -1,4 +1,4 @@
-# What vectors and deques offer.
+# Methods of vectors and deques.
 
 cdef class SequenceHandle(SequenceCalls):
     """A row of elements of one type on some rank: its methods."""

@@ -1,10 +1,10 @@
-# What processes do together: waiting for words, barriers, names.
+# Common acts of processes: waiting for words, barriers, names.
 
 _compare = {"==": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 
 
 cdef Sources writers(object ranks, object losses):
-    # Those whose losses end a wait for a word; None: all.
+    # The ranks that end a wait for a word when they are lost; None: all.
     if ranks is None:
         return None
     if losses is not None:
@@ -227,7 +227,7 @@ def board_withdraw(low: int, high: int) -> int | None:
 
 
 def board_put_again() -> None:
-    """Give the names of this process to those who keep them in place of lost ranks."""
+    """Give the names of this process to the ranks that keep them in place of lost ones."""
     need("refresh")
     cdef int rc
     cdef acp_engine *e = hold("refresh")

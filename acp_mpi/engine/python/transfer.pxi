@@ -22,8 +22,8 @@ def set_unusual_buffer(callback) -> None:
 
 
 cdef object plain_buffer(object buffer, Py_buffer *view, bint writable, str function):
-    # Fills `view`; returns what must be called afterwards, or None. A memoryview tells its format only
-    # to those who also take its shape, and that, too, is refused of what is not contiguous.
+    # Fills `view`; returns a function to be called afterwards, or None. A memoryview gives its
+    # format only together with its shape, and refuses that, too, for memory that is not contiguous.
     try:
         PyObject_GetBuffer(buffer, view, PyBUF_FORMAT | PyBUF_ND
                            | (PyBUF_WRITABLE if writable else 0))
@@ -113,7 +113,7 @@ def put(ga: Int, buffer, flag: tuple[Int, Int] | None = None) -> None:
 
 
 cdef int put_with_flag(object ga, object buffer, object flag) except -1:
-    # Both are sent at once; who keeps the flag's memory keeps them in order.
+    # Both are sent at once; the owner of the flag's memory keeps them in order.
     cdef uint64_t word, a, target, data = 0, flagged = 0, more
     cdef bytes value_bytes
     cdef Py_buffer view

@@ -43,7 +43,7 @@ cdef int raise_failures(uint64_t upto, bint alone, str function=None) except -1:
 
 
 cdef int ended(str function, int status, int64_t rank=-1) except -1:
-    # What a wait returned: when interrupted, the exception of a signal handler is set already.
+    # A wait's result: when interrupted, a signal handler's exception is set already.
     if status == ACP_OK:
         return 0
     if status == ACP_E_INTERRUPTED:
@@ -52,7 +52,7 @@ cdef int ended(str function, int status, int64_t rank=-1) except -1:
 
 
 cdef int wait_for_room(str function) except -1:
-    # There may be some, and what the caller lacks be held by another, who may have been stopped.
+    # Signals first: room may be there, and the caller lack a lock whose holder has been stopped.
     cdef int rc
     if signals_raised():
         return -1
@@ -90,7 +90,7 @@ cdef int wait_alone(str function, uint64_t handle, int64_t limit, object used=No
 
 
 cdef object error_alone(str function, uint64_t handle):
-    # What the operation has failed with, or None. What a signal handler raises ends the wait as any.
+    # The operation's error, or None. An exception of a signal handler ends the wait as any.
     end_alone(function, handle, ACP_FOREVER)
     try:
         raise_failures(handle, True, function)
