@@ -1,5 +1,5 @@
-/* The end of an engine: others hear of it, threads end, addresses die; what is mapped stays until the
- * last has let go of it. docs/architecture.md ("Locks, and the end") says what other threads may do. */
+/* The end of an engine: peers are told, threads end, addresses die; mappings stay until their last user has let go of
+ * them. docs/architecture.md ("Locks, and the end") tells what other threads may do. */
 #include "base/linux.h"
 #include "close.h"
 #include "collectives/background.h"
@@ -33,7 +33,7 @@
 
 #define LINGER_NS ((uint64_t)1000000000)
 
-/* Does anybody still read a ring that had no room? */
+/* Does a living peer still read a ring that had no room? */
 static bool is_read(acp_engine *e)
 {
     bool any = false;
@@ -42,7 +42,7 @@ static bool is_read(acp_engine *e)
     return any;
 }
 
-/* Who has not run for a while has a second to read, or it would never hear of the end. */
+/* A peer that has not run for a while has a second to read, or it would never learn of the end. */
 static void rings_flush(acp_engine *e)
 {
     uint64_t end = now_ns() + LINGER_NS;
@@ -51,7 +51,7 @@ static void rings_flush(acp_engine *e)
         nanosleep(&soon, NULL);
 }
 
-/* A farewell that a wire takes with it is not said again: nobody who has heard this misses it. */
+/* The farewell of a broken connection is not repeated: a peer that has this announcement does not miss it. */
 static void announce_end(acp_engine *e)
 {
     struct message m = growth_farewell(e, ENDING);
@@ -65,9 +65,9 @@ void acp_engine_close(acp_engine *e)
 {
     announce_end(e);
     links_await(e);
-    if (e->control) { /* else there never was memory, and nobody waits */
+    if (e->control) { /* else there never was memory, and no peer waits */
         pthread_mutex_lock(&e->lock);
-        atomic_store(&e->control->phase, PHASE_CLOSED); /* who opens it after that sees it */
+        atomic_store(&e->control->phase, PHASE_CLOSED); /* a process that opens it after that sees it */
         meet_who_stays(e);
         pthread_mutex_unlock(&e->lock);
     }
@@ -87,7 +87,7 @@ void acp_engine_close(acp_engine *e)
     links_flush(e);
     links_close(e);
     memory_await(e);
-    pthread_mutex_lock(&e->space); /* who maps or watches others has it, and may ring */
+    pthread_mutex_lock(&e->space); /* threads that map or watch peers have this lock, and may ring */
     pthread_mutex_lock(&e->progress.bell);
     if (e->job.peers)
         peers_close(e);
@@ -111,12 +111,12 @@ bool acp_engine_foreign(const acp_engine *e)
     return e->row.pid != (uint32_t)getpid();
 }
 
-/* A child keeps mappings, but no descriptor: a link of a dead parent must end. So does a wait in which a
- * signal handler has forked. */
+/* A child keeps mappings, but no descriptor: a link of a dead parent must end. A wait in which a signal handler has
+ * forked ends in the child, too. */
 void acp_engine_forked(acp_engine *e)
 {
     atomic_store(&e->stopping, true);
-    pthread_mutex_init(&e->progress.leader, NULL); /* a thread that the child has not may have led */
+    pthread_mutex_init(&e->progress.leader, NULL); /* the leader may have been a thread that the child does not have */
     for (uint32_t i = 0; i < e->tcp.wire_room; i++)
         if (e->tcp.wires[i] && e->tcp.wires[i]->fd >= 0)
             close(e->tcp.wires[i]->fd);

@@ -1,4 +1,4 @@
-/* An engine: creation, joining, reset, and what it says of its ranks. Its end is in close.c. */
+/* An engine: creation, joining, reset, and queries of its ranks. Its end is in close.c. */
 #include "base/linux.h"
 #include "collectives/background.h"
 #include "core/membarrier.h"
@@ -44,8 +44,8 @@ static uint32_t libc_tag(void)
     return h;
 }
 
-/* Each peer takes up to three of them: a hundred ranks on a node would be past the usual limit, and hundreds
- * are no harm to who may have them. */
+/* Each peer takes up to three descriptors: a hundred ranks on a node would exceed the usual limit, and hundreds do no
+ * harm where they are permitted. */
 static void widen_descriptors(void)
 {
     struct rlimit open_files;
@@ -78,7 +78,7 @@ static int create(acp_engine *e, acp_fault *fault)
     e->row.memory_fd = e->memory.fd;
     e->row.uid = (uint32_t)geteuid();
     e->row.layout = LAYOUT_VERSION;
-    /* Not of the heap: what no operation has used takes no memory. */
+    /* Not of the heap: unused slots take no memory. */
     void *ops = mmap(NULL, OPS * sizeof *e->ops.table, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     e->ops.table = ops == MAP_FAILED ? NULL : ops;
@@ -149,8 +149,8 @@ void acp_engine_row(const acp_engine *e, uint8_t row[ACP_ROW_SIZE])
     memcpy(row, &e->row, ACP_ROW_SIZE);
 }
 
-/* Are there more ranks here than processors for them? Then who waits takes one from another. Each
- * rank may be bound to one of its own. */
+/* Are there more ranks here than processors for them? Then a polling rank takes one from another. Each rank may be
+ * bound to one of its own. */
 static bool crowded(const acp_engine *e)
 {
     cpu_set_t all, set;
@@ -179,7 +179,7 @@ int acp_engine_join(acp_engine *e, uint32_t count, uint32_t own_slot)
         endpoints_watch(e, true);
     e->progress.crowded = crowded(e);
     if (atomic_exchange(&e->control->crowded, e->progress.crowded) != e->progress.crowded)
-        membarrier_all(); /* who has not seen it yet has brought what it brought before */
+        membarrier_all(); /* a process that has not seen it yet has made its stores before */
     return rc;
 }
 
@@ -194,7 +194,7 @@ static int reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     }
     if (count != e->procs)
         return ACP_E_ARGUMENT;
-    bool written = !identity || e->slot_of_rank; /* onlookers find it in the table, too */
+    bool written = !identity || e->slot_of_rank; /* observers find it in the table, too */
     int rc = written ? table_permute(e, 0, slot_of, count) : ACP_OK;
     if (rc != ACP_OK)
         return rc;

@@ -1,4 +1,4 @@
-/* Which rooms answer the calls that point up (core/upcalls.h), and the methods of the containers. */
+/* The functions behind the calls that point up (core/upcalls.h), and the methods of the containers. */
 #include "core/upcalls.h"
 #include "containers/container.h"
 #include "containers/counter.h"

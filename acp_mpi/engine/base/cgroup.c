@@ -14,7 +14,7 @@
 #define PATH_MOST 4096
 #define SPARE_MOST ((uint64_t)512 << 20)
 
-/* A tree of control groups, and what its files of one group are called. */
+/* A tree of control groups, and the names of a group's files there. */
 static const struct tree {
     const char *mount, *controller, *limit, *used, *idle;
 } trees[] = {
@@ -47,15 +47,15 @@ static uint64_t number_of(const char *text, const char *word, uint64_t otherwise
     return otherwise;
 }
 
-/* Of `most` bytes some stay free, for what processes take elsewhere: the system kills one of them otherwise. */
+/* Of `most` bytes some stay free, for memory that processes take elsewhere: the system kills a process otherwise. */
 static uint64_t less_spare(uint64_t left, uint64_t most)
 {
     uint64_t spare = most / 32 < SPARE_MOST ? most / 32 : SPARE_MOST;
     return left > spare ? left - spare : 0;
 }
 
-/* Of one group: what its limit leaves, or the limit itself. Files that have been read and lie in memory until
- * something else needs that count as used there, but go when a process wants more. */
+/* Of one group: the rest below its limit, or the limit itself. Files that have been read and lie in memory until
+ * another use needs it count as used there, but go when a process wants more. */
 static uint64_t group_leaves(const struct tree *tree, const char *folder, uint64_t machine, bool whole)
 {
     char limit[64], used[64], shares[8192];

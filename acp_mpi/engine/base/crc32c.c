@@ -38,7 +38,7 @@ static inline uint64_t load64(const uint8_t *p)
             ROW64(128, __VA_ARGS__), ROW64(192, __VA_ARGS__)                   \
     }
 
-/* table[k][b]: what byte b adds to the register when k more bytes follow. */
+/* table[k][b]: the sum that byte b adds to the register when k more bytes follow. */
 static const uint32_t table[8][256] = {
     TABLE(0xf26b8303u, 0xe13b70f7u, 0xc79a971fu, 0x8ad958cfu, 0x105ec76fu,
           0x20bd8edeu, 0x417b1dbcu, 0x82f63b78u),

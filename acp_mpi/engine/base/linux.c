@@ -95,8 +95,8 @@ int descriptor_of(int pidfd, int number)
     return (int)syscall(SYS_pidfd_getfd, pidfd, number, 0);
 }
 
-/* The soft limit of the size of files is for those that a program writes by mistake, and what is in memory takes
- * no disk: for that the hard limit alone counts. What is beyond it is refused here, not by a signal. */
+/* The soft limit of the size of files is meant for files that a program writes by mistake, and memory takes no disk:
+ * for that the hard limit alone counts. A size beyond it is refused here, not by a signal. */
 struct sizes {
     struct rlimit before;
     bool raised;
@@ -150,7 +150,7 @@ int memory_file_write(int fd, uint64_t at, const void *data, uint64_t size)
     return size ? -1 : 0;
 }
 
-/* The file, or (-1) fresh zeroes, in no core file: what is mapped may be another process's, or hold the secret. */
+/* The file, or (-1) fresh zeroes, in no core file: the memory may be another process's, or hold the secret. */
 void *map_undumped(int fd, uint64_t at, uint64_t size, int protection)
 {
     int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED | MAP_NORESERVE;

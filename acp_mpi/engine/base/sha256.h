@@ -24,8 +24,7 @@ typedef struct acp_hmac_state {
     acp_sha256_state inner, outer;
 } acp_hmac_state;
 
-/* Keys of any length. `final` wipes the state, which holds what the key was
- * turned into. */
+/* Keys of any length. `final` wipes the state, which holds the key in another form. */
 void acp_hmac_init(acp_hmac_state *state, const void *key, size_t keylen);
 void acp_hmac_update(acp_hmac_state *state, const void *data, size_t n);
 void acp_hmac_final(acp_hmac_state *state, uint8_t out[ACP_SHA256_SIZE]);

@@ -50,7 +50,7 @@ int container_gone(acp_lane *lane, const struct acp_call *call); /* the status, 
 int container_enter(struct hold *hold, acp_lane *lane, const struct acp_call *call, uint64_t kind,
                     struct container **container);
 
-/* Is [at, at + size) inside the heap? What lies in shared memory is not trusted. */
+/* Is [at, at + size) inside the heap? Values in shared memory are not trusted. */
 static inline bool container_inside(const struct heap *h, uint64_t at, uint64_t size)
 {
     return size <= h->span && at <= h->span - size && at >= h->first;

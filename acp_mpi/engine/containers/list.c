@@ -45,8 +45,8 @@ int list_done(struct hold *hold, const struct acp_call *c, int rc)
     return rc;
 }
 
-/* A change of two lists was under way when a process died: the other one's journal comes first, and what
- * moves there, which looks like elements of this one until it has other numbers. */
+/* A change of two lists was under way when a process died: the other one's journal comes first, and the moving
+ * elements, which look like elements of this one until they have other numbers. */
 static int mend_partner(struct hold *hold, struct list *list)
 {
     struct hold other;

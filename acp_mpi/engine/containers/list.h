@@ -34,7 +34,7 @@ struct list_node {
 #define LIST_NUMBERS (((uint64_t)1 << 48) - 1) /* of elements and eras */
 
 struct list_far {
-    uint64_t size;    /* of what the element holds, in bytes */
+    uint64_t size;    /* of the element, in bytes */
     uint64_t payload; /* the address of that */
     uint64_t block;   /* in which it lies: an address, or an offset in this very heap; 0: none */
 };
@@ -110,7 +110,7 @@ static inline const struct list_far *list_far(const struct heap *h, const struct
 /* For the other files of lists */
 bool list_has(const struct heap *heap, const struct list *list, struct list_id id);
 int list_enter(struct hold *hold, acp_lane *lane, const struct acp_call *call, struct list **list);
-int list_mend(struct hold *hold, struct list *list); /* what list_enter does in the section */
+int list_mend(struct hold *hold, struct list *list); /* the repairs of list_enter, in the section */
 int list_done(struct hold *hold, const struct acp_call *call, int rc); /* leaves; `rc` */
 
 static inline bool list_is_address(uint64_t block)

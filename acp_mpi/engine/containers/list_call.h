@@ -8,7 +8,7 @@ struct list_id { /* names an element */
     uint64_t node, number; /* 0: none, the end */
 };
 
-struct list_put { /* then elements of `width` bytes; 0: each a list_record and what it holds */
+struct list_put { /* then elements of `width` bytes; 0: each a list_record and its bytes */
     struct list_id at;
     uint64_t width;
 };
@@ -24,7 +24,7 @@ struct list_answer { /* then records */
     struct list_id next; /* of the last one */
 };
 
-#define LIST_NODE ((uint64_t)24) /* bytes before what follows a node */
+#define LIST_NODE ((uint64_t)24) /* bytes of a node before its element */
 
 struct list_order { /* then `count` offsets of nodes, unless they are in `block` */
     uint64_t changes, count, kept, block; /* the first `kept` stay, in this order */
@@ -46,7 +46,7 @@ enum list_outcome {
 enum list_where { LIST_FRONT = 0, LIST_BACK, LIST_AT };
 
 enum list_take {
-    LIST_DROP = 0, /* what it holds goes back to the heap; a block of another rank is named */
+    LIST_DROP = 0, /* the element goes back to the heap; a block of another rank is named */
     LIST_FETCH,    /* its bytes come with it; a block of its own is the caller's from now on */
     LIST_KEEP,     /* so is its node, if the bytes are in there */
 };

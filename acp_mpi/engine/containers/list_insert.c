@@ -109,7 +109,7 @@ static void drop_gathered(struct hold *hold, struct list *l)
     hold->lane->fault = fault;
 }
 
-/* Reads what is at `*at` and goes behind it: an element, and its bytes if they are not elsewhere. */
+/* Reads the record at `*at` and goes behind it: an element, and its bytes if they are not elsewhere. */
 static int next_record(const struct acp_call *c, uint64_t width, uint64_t *at,
                        struct list_record *r, const void **data)
 {
@@ -195,7 +195,7 @@ static uint64_t part(struct hold *hold, struct list *l, const struct acp_call *c
     uint64_t size = far ? far->size : list_nameless(n->name), payload = far ? far->payload : 0;
     uint64_t block = far ? far->block : 0, spares = 0;
     bool own = block && !list_is_address(block);
-    if (how == LIST_KEEP && !payload) { /* the node stays, as the block of what it held */
+    if (how == LIST_KEEP && !payload) { /* the node stays, as the block of the element */
         block = container_ga(c, hold->heap, at);
         payload = block + sizeof *n;
     } else {

@@ -1,5 +1,5 @@
-/* Blocks that a list keeps for nodes: what is taken out makes room for what is put in, and the
- * heap, which others want as well, is entered once for many. */
+/* Spare blocks of a list, for nodes: removed nodes make room for new ones, and the heap, which others want as well, is
+ * entered once for many. */
 #include "containers/list_nodes.h"
 #include "containers/list.h"
 #include "memory/heap.h"

@@ -5,8 +5,8 @@
 
 struct list;
 
-/* Within a change: takes a block for a node and its bytes, and changes the block's first two words by section_set
- * only; gives or keeps the block of a former node, and returns the number of spare blocks then. */
+/* Within a change: takes a block for a node and its bytes, of which the caller changes the first two words by
+ * section_set only; gives or keeps the block of a former node, and returns the number of spare blocks then. */
 int list_spare_take(struct hold *hold, struct list *list, uint64_t size, uint64_t *at);
 uint64_t list_spare_keep(struct hold *hold, struct list *list, uint64_t at);
 int list_spare_trim(struct hold *hold, struct list *list); /* between changes: a row goes back */

@@ -83,7 +83,7 @@ int part_enter(struct hold *hold, acp_lane *lane, const struct acp_call *c, stru
     return container_gone(lane, c);
 }
 
-/* Without the lock: what was found is what it was looked for in. */
+/* Without the lock: the result counts if the table is still the one that was searched. */
 static int still(acp_lane *lane, const struct acp_call *c, const struct part *part, int rc)
 {
     return rc != ACP_OK || likely(container_lives(&part->map->head, c)) ? rc

@@ -36,12 +36,12 @@ struct map_statistics {
     uint64_t count, total, places, graves, bytes;
 };
 
-/* A record of a batch: the hash, the key, the value, from a word on each; if the elements are in
- * boxes the hash, both sizes, the value, the key. What is not needed is left out, with its size. */
+/* A record of a batch: the hash, the key, the value, from a word on each; if the elements are in boxes the hash, both
+ * sizes, the value, the key. Parts that are not needed are left out, with their sizes. */
 /* Of maps, sets and multisets. Created of: key size, value size, number, counts. */
 extern const struct container_type map_type;
 
-/* A part that a call names, and what its elements are like. */
+/* A part that a call names, and the form of its elements. */
 struct part {
     struct map_part *map;
     struct heap *heap;

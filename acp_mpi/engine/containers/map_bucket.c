@@ -206,7 +206,7 @@ static int sum_up(struct hold *hold, const struct shape *shape, struct stripe *s
     return replace(hold, shape, s, slot, old, &sum, answer);
 }
 
-/* The slot of an element that is there, and what it holds. */
+/* The slot of an element in the table, and its contents. */
 static int locate(struct hold *hold, const struct shape *shape, const struct stripe *s,
                   const struct element *e, uint64_t **slot, struct element *old)
 {

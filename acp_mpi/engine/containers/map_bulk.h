@@ -3,8 +3,8 @@
 
 #include "core/engine.h"
 
-/* Records of any stripes, best together. result: bytes done, records done. What is found: a byte
- * each for put and erase; see map_bulk.c for find. */
+/* Records of any stripes, best together. result: bytes done, records done. Found or not: a byte each for put and
+ * erase; see map_bulk.c for find. */
 int method_map_put_many(acp_lane *lane, struct acp_call *call);
 int method_map_erase_many(acp_lane *lane, struct acp_call *call);
 int method_map_find_many(acp_lane *lane, struct acp_call *call);

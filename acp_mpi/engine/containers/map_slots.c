@@ -137,7 +137,7 @@ uint64_t *slots_free_from(const struct slots *t, const struct shape *shape, uint
     return slot < end ? slot : NULL;
 }
 
-/* No reader uses `to` yet, but one that will start anew may still look at what lay there before. */
+/* No reader uses `to` yet, but one that will start anew may still look at the old contents there. */
 static bool rehash(const struct slots *to, const struct slots *from, const struct shape *shape)
 {
     words_clear(to->slots, to->places * shape->unit);

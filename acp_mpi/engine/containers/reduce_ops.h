@@ -3,7 +3,7 @@
 
 #include "containers/map_bucket.h"
 
-/* `*word` becomes what `how` makes of it and of the operand. */
+/* `*word` becomes the result of `how` for it and the operand. */
 bool combine(uint64_t number, enum put_how how, void *value, const void *operand);
 
 #endif

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define LOOKS 100u /* at a sequence that changes, before its lock is taken */
-#if defined(__SANITIZE_THREAD__) /* it cannot know that what was read is thrown away */
+#if defined(__SANITIZE_THREAD__) /* it cannot know that a torn read is thrown away */
 #define READS 0u
 #else
 #define READS LOOKS

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#if defined(__SANITIZE_THREAD__) /* it cannot know that what was read is thrown away */
+#if defined(__SANITIZE_THREAD__) /* it cannot know that a torn read is thrown away */
 #define LOOKS 0u
 #else
 #define LOOKS 100u /* at bytes that change, before the lock is taken */

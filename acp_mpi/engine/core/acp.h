@@ -91,7 +91,7 @@ typedef struct acp_fault {
     uint64_t low, high; /* offsets of its region, when known */
 } acp_fault;
 
-/* The functions, as acp_mpi hands them out: what the calls below go through. */
+/* The functions, as acp_mpi hands them out, for the calls below. */
 #define ACP_API_VERSION 1u
 #define ACP_API_NAME "acp_mpi.engine._engine._c_api"
 typedef acp_handle_t acp_atomic4_fn(acp_ga_t, acp_ga_t, uint32_t, acp_handle_t);
@@ -149,9 +149,9 @@ __attribute__((weak, visibility("hidden"))) int acp_embeds; /* acp_init has star
 static inline int acp_rank(void) { return acp_api->rank(); }
 static inline int acp_procs(void) { return acp_api->procs(); }
 
-/* Complete the operations of this process, then wait for all ranks. Collective over the living. Returns the
- * first error of operations that nobody has completed; ACP_E_LOST if a rank has died, which it goes on
- * returning until Python's acp.refresh accepts that; ACP_E_FINALIZING if a rank is in finalize. */
+/* Complete the operations of this process, then wait for all ranks. Collective over the living. Returns the first
+ * error of operations that no call has completed; ACP_E_LOST if a rank has died, until Python's acp.refresh accepts
+ * that; ACP_E_FINALIZING if a rank is in finalize. */
 static inline int acp_sync(void) { return acp_api->sync(); }
 
 /* The address of the starter memory of a rank, which is zero at start, and as large as ACP_STARTER_SIZE
@@ -166,8 +166,8 @@ static inline acp_atkey_t acp_register_memory(void *address, size_t size, int co
     return acp_api->register_memory(address, size, color);
 }
 
-/* End a registration: the addresses die at once on every rank. Waits until nobody is inside the memory any more, which
- * the caller may free then. ACP_E_UNREGISTERED for a key that is over. */
+/* End a registration: the addresses die at once on every rank. Waits until no operation is inside the memory any more,
+ * which the caller may free then. ACP_E_UNREGISTERED for a key that is over. */
 static inline int acp_unregister_memory(acp_atkey_t key) { return acp_api->unregister_memory(key); }
 
 /* The global address of a byte of registered memory. At once. ACP_E_BOUNDS outside of it. */
@@ -191,8 +191,8 @@ static inline int acp_colors(void) { return acp_api->colors(); }
  * owner's answer where load and store do not reach the heap. ACP_E_FULL, ACP_E_RANK, ACP_E_LOST. */
 static inline acp_ga_t acp_malloc(size_t size, int rank) { return acp_api->heap_malloc(size, rank); }
 
-/* Give a block back, from any rank. ACP_E_BLOCK for what acp_malloc has not returned or what is free already,
- * ACP_E_DAMAGED: the heap stays as it is. */
+/* Give a block back, from any rank. ACP_E_BLOCK for an address that acp_malloc has not returned or that is free
+ * already, ACP_E_DAMAGED: the heap stays as it is. */
 static inline int acp_free(acp_ga_t ga) { return acp_api->heap_free(ga); }
 
 /* Start a copy of `size` bytes from any rank to any rank, of which the caller need be neither. It begins when
@@ -272,9 +272,9 @@ static inline int acp_wait(acp_handle_t handle) { return acp_api->wait(handle); 
 /* 1 while an operation or one before it is running, else 0. At once. */
 static inline int acp_inquire(acp_handle_t handle) { return acp_api->inquire(handle); }
 
-/* Wait until a word of this process, unsigned, compares so with `value`. Asleep meanwhile; woken by any call of
- * any rank that writes there, not by a plain store. ACP_E_TIMEOUT, ACP_E_LOST if a rank dies that nobody
- * has accepted, ACP_E_PRIVATE for another rank's word, ACP_E_ALIGN, ACP_E_INTERRUPTED. */
+/* Wait until a word of this process, unsigned, compares so with `value`. Asleep meanwhile; woken by any call of any
+ * rank that writes there, not by a plain store. ACP_E_TIMEOUT, ACP_E_LOST if a rank dies and that is not accepted,
+ * ACP_E_PRIVATE for another rank's word, ACP_E_ALIGN, ACP_E_INTERRUPTED. */
 static inline int acp_wait_until4(acp_ga_t ga, acp_compare compare, uint32_t value, int64_t timeout)
 {
     return acp_api->wait_until4(ga, compare, value, timeout);
@@ -290,8 +290,8 @@ static inline const char *acp_status_name(int status) { return acp_api->status_n
 
 #ifdef Py_PYTHON_H
 
-/* Get the functions; what an extension calls once, with the interpreter lock. Returns 0, or -1 with ImportError
- * set. It does not start a job. */
+/* Get the functions; called once by an extension, with the interpreter lock. Returns 0, or -1 with ImportError set. It
+ * does not start a job. */
 static inline int import_acp(void)
 {
     PyObject *module = PyImport_ImportModule("acp_mpi.engine._engine");

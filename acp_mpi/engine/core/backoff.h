@@ -1,4 +1,4 @@
-/* Processors that meet at one place of shared memory, call after call. */
+/* Backoff of processors that use one place of shared memory, call after call. */
 #ifndef ACP_BACKOFF_H
 #define ACP_BACKOFF_H
 

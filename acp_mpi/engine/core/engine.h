@@ -67,7 +67,7 @@ struct acp_call {
     uint64_t a, b;           /* to the method, with the bytes `in` */
     const void *in;
     uint64_t in_size;
-    void *out;               /* what it brings back beside `result`, at most `out_room` bytes */
+    void *out;               /* results beside `result`, at most `out_room` bytes */
     uint64_t out_room, out_size;
     uint64_t result[2];
 };
@@ -86,7 +86,7 @@ typedef struct acp_config {
     uint32_t wide;          /* the job spans hosts: links arrive on their networks too */
     char interfaces[256];   /* only on these of them, as "eth0,ib0"; empty: on all */
     uint64_t window_size;   /* of the window part, from starter memory on; 0: none */
-    uint32_t window_committed; /* all of it, for life: a network pins what a window covers */
+    uint32_t window_committed; /* all of it, for life: a network pins the memory of a window */
     uint32_t path;          /* acp_path */
     uint32_t ptracer;       /* let peers of the node reach registered memory at once */
     uint64_t peer_timeout_ns;
@@ -111,8 +111,8 @@ void acp_engine_leave(acp_engine *engine, uint32_t low, uint32_t high); /* only 
 /* later sync and finalize span all known members, not only those that joined together */
 void acp_engine_widen(acp_engine *engine);
 bool acp_known(acp_engine *engine, uint64_t rank); /* is there one, as far as can be learnt here? */
-/* No thread of the process drives a collective from here to the end of acp_engine_reset, which must follow. What
- * those threads call back while they do must not wait for the caller, nor, in acp_engine_reset, for its locks. */
+/* No thread of the process drives a collective from here to the end of acp_engine_reset, which must follow. Callbacks
+ * of those threads meanwhile must not wait for the caller, nor, in acp_engine_reset, for its locks. */
 void acp_engine_halt(acp_engine *engine);
 int acp_engine_reset(acp_engine *engine, const uint32_t *slot_of_rank, uint32_t count);
 /* The process ends, by SIGTERM and if need be by SIGKILL, as soon as the last writer of this pipe has closed it. The
@@ -121,11 +121,11 @@ int acp_lifeline(acp_engine *engine, int fd);
 void acp_engine_leaving(acp_engine *engine); /* tells all: this rank is in finalize */
 bool acp_engine_closed(const acp_engine *engine);
 bool acp_engine_foreign(const acp_engine *engine); /* this process is a forked child */
-void acp_engine_forked(acp_engine *engine);        /* what such a child calls once */
+void acp_engine_forked(acp_engine *engine);        /* called once by such a child */
 void acp_engine_close(acp_engine *engine);   /* threads end, addresses die, mappings stay */
 void acp_engine_free(acp_engine *engine);    /* after close: the last mapping goes */
 void acp_engine_hold(acp_engine *engine);    /* one more reference to the mappings */
-/* Around what a thread does without the interpreter: it may have addresses of the memory of others. */
+/* Brackets a thread's work without the interpreter lock: it may use addresses of the memory of others. */
 void acp_engine_enter(acp_engine *engine);
 void acp_engine_exit(acp_engine *engine);
 /* Unmaps and closes the memory of processes that have ended, unless another thread is inside or a message of this
@@ -136,7 +136,7 @@ acp_lane *acp_engine_lane(acp_engine *engine); /* lane 0 */
 acp_lane *acp_lane_take(acp_engine *engine);   /* NULL: all are in use, but for one that is kept */
 void acp_lane_give(acp_lane *lane);
 const acp_fault *acp_lane_fault(const acp_lane *lane);
-void acp_lane_previous(acp_lane *lane, acp_handle_t handle); /* what ACP_HANDLE_CONT means */
+void acp_lane_previous(acp_lane *lane, acp_handle_t handle); /* sets the operation that ACP_HANDLE_CONT names */
 
 uint32_t acp_rank(const acp_engine *engine);
 uint32_t acp_procs(const acp_engine *engine);
@@ -158,8 +158,8 @@ int acp_table_map(acp_engine *engine, const uint8_t place[ACP_ROW_SIZE]);
 /* Global memory of this rank. */
 int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga, void **address);
 int acp_segment_register(acp_lane *lane, void *address, uint64_t size, uint32_t color, acp_ga_t *ga);
-/* [ga, ga + size) dies at once, what else its segment holds lives on; size 0: all of it. The
- * ticket is for acp_segment_quiet, which waits until no process is inside any more. */
+/* [ga, ga + size) dies at once, the rest of its segment lives on; size 0: all of it. The ticket is for
+ * acp_segment_quiet, which waits until no process is inside any more. */
 int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *ticket);
 void acp_memory_drop(acp_lane *lane, void *address, uint64_t size); /* of acp_memory_alloc */
 int acp_segment_quiet(acp_engine *engine, uint64_t ticket, int64_t timeout_ns);
@@ -176,12 +176,12 @@ void acp_memory_statistics_get(acp_engine *engine, acp_memory_statistics *out);
 /* Lowers the limit of the own memory, but not below what is committed already. */
 void acp_memory_lower(acp_engine *engine, uint64_t limit);
 
-/* The heap of a rank, in bytes: blocks with their heads; what it may hand out in one piece. */
+/* The heap of a rank, in bytes: blocks with their heads; the largest block that it may hand out. */
 typedef struct acp_heap_statistics {
     uint64_t size, used, free, largest, blocks, fragments, committed, limit;
 } acp_heap_statistics;
 
-int acp_check(acp_lane *lane, acp_ga_t ga, uint64_t size); /* what this process can know */
+int acp_check(acp_lane *lane, acp_ga_t ga, uint64_t size); /* errors that this process can detect */
 
 /* Operations. `dst` of an atomic may be null. */
 acp_handle_t acp_copy(acp_lane *lane, acp_ga_t dst, acp_ga_t src, uint64_t size,
@@ -204,9 +204,8 @@ int acp_fetch_here(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, 
 int acp_fetch(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint64_t compare,
               uint64_t *old, acp_handle_t *pending);
 
-/* Runs a method where its object is: at once if load and store reach it, else its owner does, in
- * one round trip. What `call` names must stay until it is done: acp_call as acp_fetch, acp_icall
- * as the operations above. */
+/* Runs a method where its object is: at once if load and store reach it, else its owner does, in one round trip.
+ * Memory named by `call` must stay until it is done: acp_call as acp_fetch, acp_icall as the operations above. */
 int acp_call(acp_lane *lane, struct acp_call *call, acp_handle_t *pending);
 acp_handle_t acp_icall(acp_lane *lane, struct acp_call *call, acp_handle_t order);
 
@@ -268,8 +267,8 @@ typedef struct acp_word {
 } acp_word;
 int acp_word_find(acp_lane *lane, acp_ga_t ga, uint32_t width, acp_word *word);
 typedef struct acp_sources acp_sources; /* ranks among which the awaited one is: messages.h */
-/* The loss of a rank ends it with ACP_E_LOST: of one that nobody has accepted, of those among which the
- * writer is (NULL: all), or, with `losses` not -1, when more than these are lost. */
+/* The loss of a rank ends it with ACP_E_LOST: a loss that is not accepted, of a rank among which the writer is (NULL:
+ * all), or, with `losses` not -1, when more than these are lost. */
 int acp_word_wait(acp_engine *engine, const acp_word *word, acp_compare op, uint64_t value,
                   bool is_signed, acp_sources *among, int64_t losses, int64_t timeout_ns);
 
@@ -291,7 +290,7 @@ uint32_t acp_links(acp_engine *engine, uint64_t *limit); /* open connections of 
 
 /* Names of the job: 16-byte keys, 16-byte values, kept at rank key % founders. ACP_E_TAKEN: another living rank has
  * published that name, the last argument; -1: none has. */
-#define ACP_REPLACE 1u /* also what another rank has published */
+#define ACP_REPLACE 1u /* replaces also another rank's value */
 #define ACP_GIVEN 2u   /* the value is the address and size of memory by acp_memory_alloc, which goes with the name:
                         * it stays the caller's only after ACP_E_TAKEN and ACP_E_SYSTEM */
 int acp_publish(acp_engine *engine, const uint64_t key[2], const uint64_t value[2], uint32_t how,

@@ -1,4 +1,4 @@
-/* Lanes, through which threads call, and what went wrong on them. */
+/* Lanes, through which threads call, and their faults. */
 #include "core/lane.h"
 #include "base/likely.h"
 #include "core/engine_state.h"

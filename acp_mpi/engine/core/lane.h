@@ -1,4 +1,4 @@
-/* A lane: what one thread at a time knows of addresses and peers, and its fault. */
+/* A lane: one thread's knowledge of addresses and peers, and its fault. */
 #ifndef ACP_LANE_H
 #define ACP_LANE_H
 
@@ -31,7 +31,7 @@ struct translation {
 /* Contention of this lane with others at the word it used last (backoff.c). */
 struct meetings {
     const uint64_t *word;
-    uint64_t since, far; /* what it takes to fetch the word from another; 0: not known */
+    uint64_t since, far; /* time to fetch the word from another processor, ns; 0: not known */
     uint32_t visits;     /* since then */
     uint32_t grace;      /* visits that are not timed */
     uint32_t vain;
@@ -49,12 +49,12 @@ struct acp_lane {
     bool damaged; /* a change of this call was refused because the structure is inconsistent */
     acp_fault fault;
     struct translation recent[2]; /* by role: destination, source */
-    struct translation passing[2]; /* instead of it, what is not to be kept */
+    struct translation passing[2]; /* in its place, for regions that are not to be kept */
     struct translation cache[LANE_CACHE];
     struct peer *peers[LANE_PEERS]; /* peers used lately, by slot */
     uint64_t letters[LANE_LETTERS]; /* of the own mailbox, in no list */
     struct meetings meetings;
-    uint64_t counted;  /* what the last counter has from this lane */
+    uint64_t counted;  /* value of the last counter after its last add by this lane */
     bool others_count; /* there, too */
     uint32_t letter_count, request_count;
     acp_request *requests; /* for the next ones */

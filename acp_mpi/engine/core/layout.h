@@ -14,8 +14,8 @@
 #define LAYOUT_MAGIC 0x314d454d50434121ull /* "!ACPMEM1" */
 #define LAYOUT_VERSION 25 /* a byte; of all that processes share or send to each other */
 
-/* The largest pages that a kernel of this processor may have: what is mapped begins at a multiple, on all
- * hosts of a job alike. On aarch64 kernels are built with 4, 16 or 64 KiB. */
+/* The largest pages that a kernel of this processor may have: mappings begin at a multiple, on all hosts of a job
+ * alike. On aarch64 kernels are built with 4, 16 or 64 KiB. */
 #if !defined(PAGE)
 #if defined(__aarch64__)
 #define PAGE ((uint64_t)64 << 10)

@@ -129,7 +129,7 @@ typedef enum acp_step_kind {
 } acp_step_kind;
 #define ACP_BUFFERS 5u /* given, wanted, and three more */
 typedef struct acp_step {
-    uint8_t kind, where, left, right; /* buffers; `left` is what is sent or copied */
+    uint8_t kind, where, left, right; /* buffers; `left` is sent or copied */
     uint32_t rank;
     uint64_t where_at, left_at, right_at, size; /* bytes */
 } acp_step;
@@ -147,7 +147,7 @@ bool acp_plan_mark(const acp_plan *plan, uint8_t *eager);
 
 /* A context belongs to this collective alone between each pair of members. All members have the same `note` (61 bits),
  * but for ACP_NOTE_TYPE of it, which is 0 where it goes with any; else ACP_E_MISMATCH. */
-#define ACP_NOTE_CALL_AT 40u /* 6 bits: what is called */
+#define ACP_NOTE_CALL_AT 40u /* 6 bits: the kind of call */
 #define ACP_NOTE_TYPE ((uint64_t)0x7fff << 46)
 int acp_collective_begin(acp_engine *engine, const acp_plan *plan, void *const buffers[ACP_BUFFERS],
                          uint64_t context, uint64_t note, acp_collective **collective);

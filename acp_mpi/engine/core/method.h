@@ -1,4 +1,4 @@
-/* The numbers of all methods, and what they take and bring. They travel, so one keeps its meaning. */
+/* The numbers of all methods, and their arguments and results. They travel, so one keeps its meaning. */
 #ifndef ACP_METHOD_H
 #define ACP_METHOD_H
 
@@ -30,9 +30,9 @@ struct container_plan {
 
 #define WORKSPACE_LETTER 56u /* from this bit on, METHOD_WORKSPACE_ADD has its letter */
 
-#define SPLICE_CLIPS 1u   /* `at` and `erase` are cut to what there is, as in Python's slices */
-#define SPLICE_REPEATS 2u /* one element comes, and goes in as often as `insert` says */
-#define SPLICE_BRINGS 4u  /* what goes out comes back */
+#define SPLICE_CLIPS 1u   /* `at` and `erase` are clipped to the sequence, as in Python's slices */
+#define SPLICE_REPEATS 2u /* one element comes, and goes in `insert` times */
+#define SPLICE_BRINGS 4u  /* removed elements come back */
 #define SPLICE_BLOCK 8u   /* in a block of its own, at address result[1] */
 #define SPLICE_RESIZES 16u /* `insert` elements are to be there afterwards, new ones at the end */
 

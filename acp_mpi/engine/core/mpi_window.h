@@ -1,7 +1,7 @@
-/* The MPI window of the process's group, over the window parts of its ranks. `user` is the
- * path of a loaded object that depends on the MPI library (NULL: the program); the rest are MPI's handles and
- * constants, the members' slots in MPI order, and what every member has and never releases, counted
- * from the begin of its part: the end of its starter memory, begin and end of its heap in the part. */
+/* The MPI window of the process's group, over the window parts of its ranks. `user` is the path of a loaded object
+ * that depends on the MPI library (NULL: the program); the rest are MPI's handles and constants, the members' slots in
+ * MPI order, and the parts that every member has and never releases, counted from the begin of its part: the end of
+ * its starter memory, begin and end of its heap in the part. */
 #ifndef ACP_MPI_WINDOW_H
 #define ACP_MPI_WINDOW_H
 
@@ -17,8 +17,8 @@ typedef struct acp_window_config {
     uint32_t first_slot, count;
     uint64_t starter_end, heap_begin, heap_end;
 } acp_window_config;
-/* The own window part; counted from its begin, where a word is kept for its test (0: nowhere) and
- * what of the heap is in it. */
+/* The own window part; counted from its begin, where a word is kept for its test (0: nowhere) and the heap's range in
+ * it. */
 typedef struct acp_window_part {
     void *base;
     uint64_t size, probe, heap_begin, heap_end;
@@ -26,7 +26,7 @@ typedef struct acp_window_part {
 /* ACP_E_FULL with the reason in the fault if it could not be had. */
 int acp_window_own(const acp_engine *engine, acp_window_part *part, acp_fault *fault);
 int acp_window_attach(acp_engine *engine, const acp_window_config *config, const char **missing);
-/* From now on a road; `reads_back`: a flush may return before what was put is there. */
+/* From now on a road; `reads_back`: a flush may return before a put has arrived. */
 void acp_window_open(acp_engine *engine, bool reads_back);
 void acp_window_close(acp_engine *engine); /* no MPI call from now on, none is under way */
 /* For the test whether it can be a road: a put and its flush by the calling thread, and the

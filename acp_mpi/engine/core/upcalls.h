@@ -27,11 +27,11 @@ struct upcalls {
     int (*land)(acp_lane *lane, const struct message *put, const unsigned char *payload, uint64_t size,
                 uint64_t *sum); /* straight into its place; *sum goes on over it */
     void (*landed)(acp_lane *lane, struct peer *from, struct link *link, const struct message *put, int rc);
-    void (*answer)(acp_lane *lane, struct link *link); /* what it owes in one frame */
+    void (*answer)(acp_lane *lane, struct link *link); /* the acknowledgements due, in one frame */
     void (*admitted)(acp_lane *lane, struct peer *peer, struct link *link);
     void (*unlinked)(acp_engine *e, const struct link *link); /* the link has ended: no answer can use it any more */
     bool (*questioned)(const acp_engine *e, const struct wire *wire); /* false: the connection is broken */
-    bool (*provided)(acp_engine *e); /* memory for the answers to what comes; false: there is none */
+    bool (*provided)(acp_engine *e); /* memory for the answers to input; false: none */
 
     /* of operations: the window as a road */
     bool (*window_reaches)(acp_engine *e, const struct peer *p, acp_ga_t ga, uint64_t size);

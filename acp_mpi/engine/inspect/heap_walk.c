@@ -1,4 +1,4 @@
-/* The blocks of another process's heap, one after the other, and what they add up to. */
+/* The blocks of another process's heap, one after the other, and their sums. */
 #include "inspect/heap_walk.h"
 #include "containers/container.h"
 #include "core/layout.h"

@@ -31,7 +31,7 @@ static uint64_t read_word(const void *word, uint32_t width)
                       : __atomic_load_n((const uint32_t *)word, __ATOMIC_ACQUIRE);
 }
 
-/* Another thread may end the region, and then free what is there. */
+/* Another thread may end the region, and then free its memory. */
 static uint64_t read_mortal(struct word_wait *w)
 {
     const struct translation *t;

@@ -21,8 +21,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* The window part begins with starter memory and has its offsets for itself. What is
- * committed is so for life: of a small limit no more than half is. */
+/* The window part begins with starter memory and has its offsets for itself. Committed memory stays so for life: of a
+ * small limit no more than half is. */
 static void window_reserve(acp_engine *e, uint64_t starter_end)
 {
     struct memory_state *m = &e->memory;
@@ -230,7 +230,7 @@ void memory_close(acp_engine *e)
     pthread_mutex_unlock(&e->space);
 }
 
-/* Threads that are in calls at the end still count what they give back. */
+/* Threads that are in calls at the end still count memory that they give back. */
 void memory_release(acp_engine *e)
 {
     struct memory_state *m = &e->memory;

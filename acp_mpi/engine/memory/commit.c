@@ -1,5 +1,4 @@
-/* Memory behind offsets: committed before they are given out, within the limit and within what the
- * machine has. */
+/* Memory behind offsets: committed before they are given out, within the limit and within the machine's memory. */
 #include "memory/commit.h"
 #include "base/cgroup.h"
 #include "core/engine_state.h"

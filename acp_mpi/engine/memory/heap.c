@@ -64,7 +64,7 @@ static void carve(struct hold *hold, uint64_t at, uint64_t size)
     }
 }
 
-/* A block that was carved becomes `count` of that size, chained; the last one has what is left. */
+/* A block that was carved becomes `count` of that size, chained; the last one has the rest. */
 static void split(struct hold *hold, uint64_t at, uint64_t size, uint64_t count)
 {
     struct heap *h = hold->heap;

@@ -50,7 +50,7 @@ struct heap_head {
     uint64_t committed;  /* bytes of granules, the pinned ones left out */
     uint64_t freed;      /* bytes since the sweeper found nothing */
     uint64_t next_check; /* committed bytes at which the free memory is measured again */
-    uint64_t kept;       /* bytes that may lie idle, beside an eighth of what is used */
+    uint64_t kept;       /* bytes that may lie idle, beside an eighth of the used ones */
     uint64_t returned;   /* bytes that went back to the system, and were not wanted again */
     uint64_t level_map;
     uint64_t class_map[HEAP_LEVELS];

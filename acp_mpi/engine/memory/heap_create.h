@@ -5,7 +5,7 @@
 
 struct heap;
 
-void heap_measure(struct heap *h); /* what follows from its span */
+void heap_measure(struct heap *h); /* the fields that follow from its span */
 uint64_t heap_head_size(uint64_t span); /* bytes that must be committed before heap_create */
 /* On zeroed memory. `pinned`: bytes from the beginning that are committed already, for life. */
 void heap_create(struct heap *h, uint64_t nonce, uint64_t limit, uint64_t pinned);

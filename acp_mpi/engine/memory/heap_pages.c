@@ -19,7 +19,7 @@
 #endif
 
 #define CHECK_BYTES ((uint64_t)4 << 20) /* growth after which the free memory is measured again */
-#define KEPT_MOST ((uint64_t)16 << 20)  /* lies idle, beside an eighth of what is used */
+#define KEPT_MOST ((uint64_t)16 << 20)  /* lies idle, beside an eighth of the used bytes */
 #define BATCH 16u                       /* words of the map that one change sets */
 #define SWEEP 64u                       /* granules that the sweeper gives back at a time */
 #define FAULTED 4u                      /* granules, at the most, that this process maps at once with all pages */
@@ -201,7 +201,7 @@ static uint64_t candidate(const struct heap *h)
     heap_class(SWEPT, &least, &width);
     for (uint32_t level = HEAP_LEVELS; level-- > least;) {
         for (uint64_t map = head->class_map[level]; map; map &= map - 1) {
-            uint64_t at = head->lists[level][__builtin_ctzll(map) % HEAP_WIDTH]; /* anybody may write there */
+            uint64_t at = head->lists[level][__builtin_ctzll(map) % HEAP_WIDTH]; /* the word may be damaged */
             for (; at && tries < TRIES; tries++, at = block_at(h, at)->mark) {
                 if (at % 16 || at < h->first || at > h->end - BLOCK_LEAST ||
                     block_size(h, at) > h->end - at)

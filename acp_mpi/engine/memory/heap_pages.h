@@ -15,8 +15,8 @@ static inline bool granule_there(const struct heap *h, uint64_t at)
 
 void granules_drop(const struct heap *h); /* all but the pinned ones, as they are */
 int granules_need(struct hold *hold, uint64_t low, uint64_t high); /* before a change */
-/* Memory goes back to the system: until little more remains than what is used, or (`all`) everything that can. The
- * caller holds no section of the heap. */
+/* Memory goes back to the system: until little more remains than is used, or (`all`) everything that can. The caller
+ * holds no section of the heap. */
 int heap_sweep(acp_lane *lane, struct heap *h, bool all, int64_t patience_ns);
 bool heap_untidy(const struct heap *h); /* a sweep is worth while */
 

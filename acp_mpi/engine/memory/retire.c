@@ -153,7 +153,7 @@ int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *tic
     struct range dead = {region.offset, region.offset + region.length};
     struct region left = region, right = region;
     left.length = right.length = 0;
-    if (size && size < region.length) { /* what its neighbours hold lives on */
+    if (size && size < region.length) { /* its neighbours in the segment live on */
         left.length = offset - region.offset;
         right.offset = offset + size;
         right.length = region.offset + region.length - right.offset;

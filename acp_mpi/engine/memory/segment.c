@@ -119,7 +119,7 @@ int acp_segment_register(acp_lane *lane, void *address, uint64_t size, uint32_t 
     bool global = virtual >= base && virtual - base < m->span &&
                   directory_find(e->control, virtual - base, &whole) == ACP_OK &&
                   size <= whole.offset + whole.length - (virtual - base);
-    if (!m->registered) /* nothing of it takes memory but what is used */
+    if (!m->registered) /* unused entries take no memory */
         m->registered = calloc(ENTRIES_MAX, sizeof *m->registered);
     uint64_t offset = m->registered ? take_offsets(m, page_up(into_page + size) + GUARD_BYTES) : 0;
     int rc = offset ? ACP_OK : m->registered ? ACP_E_FULL : ACP_E_SYSTEM;

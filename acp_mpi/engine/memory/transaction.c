@@ -11,7 +11,7 @@
 #include <sched.h>
 #include <string.h>
 
-#define SECTION_LINES 4u /* that change with each call: the lock, the journal, what is guarded */
+#define SECTION_LINES 4u /* lines that change with each call: the lock, the journal, the guarded words */
 
 #ifdef ACP_FAULTS
 __attribute__((weak)) void fault_point(void) {}

@@ -80,7 +80,7 @@ static inline void section_set_all(struct hold *h, const struct setting *setting
 /* A change without a journal: a later holder finishes it, from what is written down elsewhere. */
 static inline void section_open(struct hold *h);
 static inline void section_close(struct hold *h);
-void section_settle(struct hold *h); /* what the change before could not give back goes back */
+void section_settle(struct hold *h); /* gives back the blocks that the change before could not give back */
 int section_take(struct hold *h, uint64_t size, uint64_t *block); /* ACP_E_BUSY: cancel, try again */
 void section_drop(struct hold *h, uint64_t block);
 /* Bytes that may overlap, one such call a change. Bytes that they overwrite outside of the source are lost at once
@@ -88,7 +88,7 @@ void section_drop(struct hold *h, uint64_t block);
 void section_shift(struct hold *h, uint64_t to, uint64_t from, uint64_t size);
 void section_move(struct hold *h, uint64_t to, uint64_t from, uint64_t size);
 
-/* Reading without the lock: what was read between the two counts if nothing has changed. */
+/* Reading without the lock: the values read between the two count if nothing has changed. */
 static inline uint64_t section_look(const struct section *s)
 {
     return __atomic_load_n(&s->version, __ATOMIC_ACQUIRE);
@@ -128,7 +128,7 @@ static inline void section_close(struct hold *h)
     store(&h->section->version, h->section->version + 1);
 }
 
-/* A word of the heap: what it was goes to the journal. */
+/* A word of the heap: its old value goes to the journal. */
 static inline void section_set(struct hold *h, uint64_t *word, uint64_t value)
 {
     struct section *s = h->section;

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <time.h>
 
-/* Pauses between two looks at a lock that is taken, and in all before a wait: its holder is preempted
- * then. Each look slows the holder, and where every call goes through one lock, handing it over for
- * each takes what it guards from one processor's cache to the other's. */
+/* Pauses between two looks at a lock that is taken, and in all before a wait: its holder is preempted then. Each look
+ * slows the holder, and where every call goes through one lock, handing it over for each takes the guarded lines from
+ * one processor's cache to the other's. */
 static const struct looking {
     uint32_t pauses, all;
 } prompt = {8, 2048}, patient = {256, 16384};

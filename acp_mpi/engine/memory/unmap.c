@@ -1,4 +1,4 @@
-/* Closes and unmaps what this process has opened of others: at the end all of it, before that what is left of
+/* Closes and unmaps memory of peers that this process has opened: at the end all of it, before that the memory of
  * processes that have ended. */
 #include "memory/unmap.h"
 #include "core/engine_state.h"

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define GUEST_LOOKS 8 /* at MPI in a row: what comes between them makes answers late */
+#define GUEST_LOOKS 8 /* at MPI in a row: other work between them makes answers late */
 #define GUEST_PAUSE_NS 50000 /* between two polls of MPI when guests have been silent for long */
 
 bool window_enter(struct window *w)

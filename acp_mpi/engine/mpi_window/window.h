@@ -15,7 +15,7 @@ struct window {
     unsigned char *staging; /* the leader's: parts that the caller's memory does not hold */
     _Atomic bool open; /* a road */
     _Atomic bool closed;
-    _Atomic bool reads_back; /* a flush may return before what was put is there */
+    _Atomic bool reads_back; /* a flush may return before a put has arrived */
     _Atomic uint32_t inside; /* threads in MPI calls */
 };
 

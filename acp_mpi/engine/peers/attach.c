@@ -142,7 +142,7 @@ static void ask(acp_engine *e, const struct row *row, int fds[GIVEN])
             struct cmsghdr *c = recvmsg(fd, &m, MSG_CMSG_CLOEXEC) > 0 ? CMSG_FIRSTHDR(&m) : NULL;
             if (c && c->cmsg_type == SCM_RIGHTS)
                 memcpy(fds, CMSG_DATA(c), bounded(c->cmsg_len - CMSG_LEN(0)));
-            errno = m.msg_flags & MSG_CTRUNC ? EMFILE : 0; /* the system drops what has no room here */
+            errno = m.msg_flags & MSG_CTRUNC ? EMFILE : 0; /* the system drops descriptors that do not fit */
             break;
         }
     }

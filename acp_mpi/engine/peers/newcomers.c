@@ -36,7 +36,7 @@ void growth_show_table(acp_engine *e)
     atomic_store(&e->control->table_nonce, e->job.table.head->nonce);
 }
 
-/* Copies what another table of this node has more than the own. */
+/* Copies the rows of another table of this node that the own one does not have. */
 static void copy_from(acp_engine *e, const struct row *holder, int32_t fd, uint64_t nonce)
 {
     struct row place = *holder, rows[ROWS_PIECE];

@@ -32,7 +32,7 @@ struct wire {
     /* first frames of the calling side */
     bool presented;       /* all of them but `first` are sent */
     uint32_t introduced;  /* slots that the peer knows of */
-    unsigned char *first; /* what the socket had no room for */
+    unsigned char *first; /* bytes that the socket had no room for */
     size_t first_size;
     struct wire *next_dead;
 };

@@ -94,7 +94,7 @@ static void take_input(acp_lane *lane, struct wire *wire, unsigned char *buffer,
     }
 }
 
-/* A wire with the begin of a frame has a buffer of its own; all others share one. */
+/* A connection with the begin of a frame has a buffer of its own; all others share one. */
 static unsigned char *take_buffer(acp_engine *e, struct wire *wire)
 {
     unsigned char *buffer = wire->in ? wire->in : e->tcp.receive_buffer;

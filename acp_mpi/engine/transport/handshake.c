@@ -222,7 +222,7 @@ int acp_handshake_server(acp_handshake *hs, const uint8_t secret[ACP_SECRET_SIZE
     return await(hs, HELLO);
 }
 
-/* Judge what has come of the awaited message, whole or not. */
+/* Judge the bytes of the awaited message so far. */
 static int judge(acp_handshake *hs)
 {
     const uint8_t *in = place(hs, hs->awaited);

@@ -2,7 +2,7 @@
  * that they know the job's secret before the first frame.
  *
  *   HELLO      client -> server   own slot, wanted slot, own nonce
- *   CHALLENGE  server -> client   my nonce, proof over HELLO and itself
+ *   CHALLENGE  server -> client   own nonce, proof over HELLO and itself
  *   PROOF      client -> server   proof over HELLO and CHALLENGE
  *
  * Bytes in, bytes out, no sockets: feed what arrives, send `out`. All numbers
@@ -68,7 +68,7 @@ typedef struct acp_handshake {
     int result;
     uint32_t slot;           /* of the server, at either side */
     int awaited;             /* the message that comes next */
-    size_t in_len;           /* what has come of it */
+    size_t in_len;           /* its bytes so far */
     uint8_t hello[ACP_HELLO_SIZE];
     uint8_t challenge[ACP_CHALLENGE_SIZE];
     uint8_t proof[ACP_PROOF_SIZE];

@@ -23,7 +23,7 @@ struct answers {
 struct link {
     struct link *next;
     uint64_t session; /* named by the process that opened it */
-    bool opener;      /* this one: it calls again when the wire breaks */
+    bool opener;      /* of this process: it calls again when the connection breaks */
     bool known;       /* the peer has answered: it knows the session */
     uint8_t state;
     bool corked;      /* frames go out together when all input is handled */
@@ -44,7 +44,7 @@ struct link {
     bool needed;       /* frames were to be sent when this connection came */
     bool moved;        /* a frame was sent or received on it */
     bool guarded;      /* other ranks rely on it: the peer is probed though no thread waits here */
-    /* without a wire */
+    /* while there is no connection */
     uint32_t attempt, refusals; /* addresses called in this round; refusals among them */
     int shortage; /* errno: nothing was left here to call with; 0 */
     uint32_t strangers;         /* wrong processes met in a row: one may be a flipped bit, more are not */
@@ -71,7 +71,7 @@ static inline bool link_counts(const struct message *m)
 struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color);
 struct link *link_new(acp_engine *e, struct peer *p, uint32_t color);
 void link_call(acp_lane *lane, struct link *link);
-bool links_reach(const acp_engine *e, const struct peer *p); /* there is one, maybe without a wire */
+bool links_reach(const acp_engine *e, const struct peer *p); /* there is one, maybe without a connection */
 void link_give_up(acp_lane *lane, struct link *link); /* the peer is dead, or has ended */
 void link_without_wire(acp_engine *e, struct link *link);
 void link_hold(acp_engine *e, struct link *link);

@@ -28,7 +28,7 @@ static uint64_t cell_state(uint64_t position, uint32_t phase, uint32_t line)
     return (position / INBOX_CELLS) << 32 | (uint64_t)phase << 30 | line;
 }
 
-/* False: the ring is full, or, after more cells than it has, what stands in it is none. */
+/* False: the ring is full, or, after more cells than it has, its contents are damaged. */
 static bool push(struct peer *p, const struct message *m)
 {
     for (uint32_t cells = 0; cells < 2 * INBOX_CELLS; cells++) {
@@ -181,7 +181,7 @@ bool inbox_claimed(const acp_engine *e)
     return head_phase(e) == CELL_CLAIMED;
 }
 
-/* Handles what has arrived; true if there was anything. */
+/* Handles the messages in the ring; true if there were any. */
 bool inbox_drain(acp_lane *lane)
 {
     acp_engine *e = lane->engine;

@@ -31,7 +31,7 @@ void wire_tune(const acp_engine *e, int fd)
  * the rate where a round trip takes microseconds. Links over long paths keep it. */
 void wire_pace(int fd)
 {
-    static const char wanted[] = "cubic"; /* Linux's own default; what the user may not have stays */
+    static const char wanted[] = "cubic"; /* Linux's own default; if the user may not have it nothing changes */
     char name[16] = "";
     struct tcp_info path;
     socklen_t length = sizeof name - 1, size = sizeof path;

@@ -24,8 +24,7 @@ struct outbox {
     size_t unsent;
 };
 
-/* Room for one more frame, which counts as added; NULL: no memory. An answer may use what is kept for
- * answers. */
+/* Room for one more frame, which counts as added; NULL: no memory. An answer may use the memory kept for answers. */
 unsigned char *outbox_add(struct outbox *o, size_t size, bool answer);
 
 /* Some memory is kept for answers; false: there is none to keep. */
@@ -36,8 +35,8 @@ bool outbox_provide(struct outbox_spares *spares);
 void outbox_lend(struct outbox *o, unsigned char *frame, size_t at, const unsigned char *body,
                  size_t size);
 
-/* Copies what is lent from between `low` and `high` into its room, and lets `seal` make the frame
- * agree with what was there. */
+/* Copies the lent bytes from between `low` and `high` into their room, and lets `seal` make the frame agree with
+ * them. */
 void outbox_take_in(struct outbox *o, const unsigned char *low, const unsigned char *high,
                     void (*seal)(unsigned char *frame));
 
@@ -51,7 +50,7 @@ void outbox_sent(struct outbox *o, size_t size);
 /* The peer acknowledges the first `count` frames; false: that many were not sent. */
 bool outbox_ack(struct outbox *o, uint64_t count);
 
-/* A new stream: what has not arrived is sent again. `size_of` tells the size of a frame. */
+/* A new stream: frames that have not arrived are sent again. `size_of` tells the size of a frame. */
 void outbox_rewind(struct outbox *o, size_t (*size_of)(const unsigned char *frame));
 
 void outbox_free(struct outbox *o);

@@ -29,7 +29,7 @@ struct mail_state {
     _Atomic uint64_t polled_at; /* time of the last poll in vain that registered for losses */
     _Atomic uint16_t eager_seen[EAGER_SLOTS]; /* messages turned away there that this process has seen */
     _Atomic uint32_t ring_turn; /* the ring at which a receive from any source begins to look */
-    void *kept[MAIL_KEPT];     /* for what a message by link needs */
+    void *kept[MAIL_KEPT];     /* spare memory for messages by link */
     struct courier *couriers;
     uint64_t parcel_serial;
     _Atomic uint32_t stopped; /* peers asked to send only solicited messages */

@@ -37,7 +37,7 @@ struct operations_state {
     uint64_t task_serial;
     struct bounce *bounce_pool;
     uint32_t bounce_count;
-    unsigned char *call_space; /* what calls of peers bring, and take back */
+    unsigned char *call_space; /* arguments and results of calls of peers */
     uint32_t task_count;
 };
 

@@ -59,7 +59,7 @@ struct peer_shm {
     int door_fd; /* its event counter */
     uint32_t line; /* ours among its attach lines */
     const struct control *control;
-    uint64_t span; /* of its memory: what its file has room for */
+    uint64_t span; /* bytes of its memory that its file has room for */
     struct doors *doors;
     struct heap *_Atomic heap;
     struct view *views;

@@ -29,12 +29,12 @@ struct progress_state {
     int epoll_fd, outer_fd, door_fd, timer_fd, spare_fd, lifeline_fd;
     _Atomic uint32_t callers; /* threads inside progress_wait */
     _Atomic uint32_t suitors; /* waiting threads that would lead */
-    _Atomic uint32_t vain; /* waits for messages in a row that no short look would have met */
+    _Atomic uint32_t vain; /* waits for messages in a row that a longer poll would not have ended */
     struct experience {
         _Atomic uint32_t count, cost[2]; /* after a look; after a glance */
     } answers[2]; /* how long they take lately; those for which bytes move */
     _Atomic uint32_t rings; /* of the doors of others */
-    _Atomic bool starved; /* what has come waits for memory */
+    _Atomic bool starved; /* input waits for memory */
     struct waiter *waiters;
     pthread_mutex_t waiters_lock;
     uint32_t looks;
