@@ -1,6 +1,6 @@
 """Messages between any two ranks, and what is built of them.
 
-What enters here moves data between ranks that both call; it knows `rma`, and no container.
+Members of this package move data between ranks that both call; it knows `rma`, and no container.
 """
 
 from acp_mpi.comm.requests import testall, waitall, waitany

@@ -69,7 +69,7 @@ def waitall(requests: Iterable[Request], timeout: float | None = None) -> list[A
 
 
 def waitany(requests: Iterable[Request], timeout: float | None = None) -> tuple[int, Any]:
-    """Wait until one is done whose result nobody has taken; return its index and that result.
+    """Wait until one is done with a result not taken yet; return its index and that result.
 
     Raises the error of that one, ValueError if there is none left, TimeoutError after `timeout`
     seconds.

@@ -1,6 +1,6 @@
 """Containers in global memory, made on one rank and used from every rank without its help.
 
-What the user sees of each; the native half is the file of the same name in `engine`.
+The user's view of each; the native half is the file of the same name in `engine`.
 """
 
 from acp_mpi.datastructs.counter import Counter

@@ -104,7 +104,7 @@ def size_at(codec: _engine.Codec, size: SupportsIndex | None, function: str) -> 
 def key_at(
     codec: _engine.Codec, ga: SupportsIndex, size: SupportsIndex | None, function: str
 ) -> Any:
-    """Return the key whose bytes are at an address; those of object keys are a bytes object."""
+    """Return the key with its bytes at an address; those of object keys are a bytes object."""
     data = bytearray(size_at(codec, size, function))
     if data:
         _engine.get_all(function, [(ga, data)])
@@ -135,8 +135,8 @@ def array_dtype(codec: _engine.Codec) -> Any:
 def as_array(codec: _engine.Codec, items: Any, what: str) -> Any:
     """Return `items` as a contiguous array of the codec's type, None where a list will do.
 
-    That is for objects, in programs that do not use NumPy, and for lists of other things than
-    numbers.
+    A list will do for objects, in programs that do not use NumPy, and for lists of other things
+    than numbers.
     """
     dtype = array_dtype(codec)
     if dtype is None:

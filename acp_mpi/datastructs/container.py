@@ -30,8 +30,8 @@ MOST_RANKS = 4000  # that one container is spread over: their addresses fit into
 class Container(_engine.Handle):
     """A container in global memory, by its address and serial.
 
-    It pickles, and so can be published, sent and stored in other containers; every rank that has
-    it uses the same container. Dropping it frees nothing: `destroy`, or `with`, does.
+    A container pickles, and so can be published, sent and stored in other containers; every rank
+    that has it uses the same container. Dropping it frees nothing: `destroy`, or `with`, does.
     """
 
     _KIND: ClassVar[int]

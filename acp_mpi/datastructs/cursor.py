@@ -19,7 +19,7 @@ def steps_of(n: Any) -> int:
 class Cursor:
     """A place in a vector or deque by its index: before element `index`, or at the end.
 
-    It stays at that index whatever the others do.
+    The cursor stays at that index whatever the others do.
     """
 
     __slots__ = ("index", "sequence")

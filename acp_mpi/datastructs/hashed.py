@@ -186,7 +186,7 @@ class Hashed(HashedCopies):
         return KeyCursor(self, (part, stripe, key_hash), key, value)
 
     def find_ga(self, ga: SupportsIndex, size: SupportsIndex | None = None) -> KeyCursor:
-        """Return a cursor to the key whose `size` bytes are at address `ga`, or the end."""
+        """Return a cursor to the key with its `size` bytes at address `ga`, or the end."""
         return self.find(self._key_at("find_ga", ga, size))
 
     def _array_of(self, method: str, keys: Any) -> Any:

@@ -47,7 +47,7 @@ class HashedCopies(_engine.ManyHandle, Container):
         return self._pairs(range(self._part_count))
 
     def _merge_in(self, pairs: Iterator[tuple[Any, Any]], source: "HashedCopies") -> None:
-        """Put in elements whose keys are not there, and take those out of `source`."""
+        """Put in elements with keys that are not there, and take those out of `source`."""
         for keys, values in batches(pairs):
             there = self._put_list("merge", keys, values, "insert")
             moved = [key for key, was in zip(keys, there, strict=True) if not was]
@@ -84,7 +84,7 @@ class HashedCopies(_engine.ManyHandle, Container):
             self._touch("assign")
 
     def merge(self, other: "Self | Local") -> None:
-        """Move from `other` the elements whose keys are not here. Not at one instant."""
+        """Move from `other` the elements with keys that are not here. Not at one instant."""
         pairs = iter(()) if self._is_own("merge", other) else other._elements()
         first = next(pairs, None)
         if first is None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 class KeyCursor:
     """A place in a map, set or multiset: a key with its value as it was found, or the end.
 
-    Cursors follow an order that no change of other elements alters. One whose element is erased
+    Cursors follow an order that no change of other elements alters. A cursor at an erased element
     can still be advanced.
     """
 

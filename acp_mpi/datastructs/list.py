@@ -100,7 +100,7 @@ class List(ListCopies):
     ) -> None:
         """Have the elements from `first` up to `last`, of any list of this type, in their place.
 
-        What lies in a block of its own goes from rank to rank without the caller. ValueError if
+        Elements in a block of their own go from rank to rank without the caller. ValueError if
         `last` is before `first`.
         """
         name = "List.assign_range"
@@ -120,7 +120,7 @@ class List(ListCopies):
         return copy
 
     def remove_ga(self, ga: SupportsIndex, size: SupportsIndex | None = None) -> int:
-        """Take out all elements that equal the one whose bytes are at `ga`; as `remove`."""
+        """Take out all elements that equal the one with its bytes at `ga`; as `remove`."""
         return self.remove(self._decoded(self._bytes_at("List.remove_ga", ga, size)))
 
     # Order --------------------------------------------------------------------------------
@@ -206,8 +206,8 @@ class List(ListCopies):
     def splice(self, cursor: ListCursor, other: "Self | ListCursor") -> None:
         """Move all elements of `other`, or the one of that cursor, before the one of `cursor`.
 
-        What they hold stays where it is. Atomic if the lists are on the same rank; else elements
-        go some at a time, and meanwhile are in neither list.
+        Their blocks stay where they are. Atomic if the lists are on the same rank; else elements go
+        some at a time, and meanwhile are in neither list.
         """
         at = self._id_of(cursor, "List.splice")
         if isinstance(other, ListCursor):

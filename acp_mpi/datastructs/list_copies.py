@@ -11,7 +11,7 @@ from acp_mpi.engine._engine import END, ListCursor
 from acp_mpi.errors import Status, from_fault
 
 _LEAST = 32  # bytes of an element in the heap of the chain
-_MANY = 1 << 20  # elements before whose making it is asked whether there can be room for them
+_MANY = 1 << 20  # elements; for more the room is checked before they are made
 
 
 class ListCopies(ListWriting):
@@ -64,7 +64,7 @@ class ListCopies(ListWriting):
         size: SupportsIndex | None = None,
         rank: SupportsIndex | None = None,
     ) -> None:
-        """Have `n` times the element whose bytes are at `ga` in place of all elements, at once."""
+        """Have `n` times the element with its bytes at `ga` in place of all elements, at once."""
         n = count_of("List.fill_ga", n)
         self._fill("List.fill_ga", n, self._bytes_at("List.fill_ga", ga, size), rank)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def comparing(function: str, compare: Any) -> Callable[[Any, Any], int]:
-    """Return a function like `compare` whose results are -1, 0 or 1. TypeError names `function`."""
+    """Return a function like `compare` that returns -1, 0 or 1. TypeError names `function`."""
     if not callable(compare):
         raise TypeError(
             f"{function}: compare {compare!r:.60} is not a function; give one of two values"

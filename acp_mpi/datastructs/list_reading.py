@@ -110,7 +110,7 @@ class ListReading(_engine.ListHandle, Container):
             values[i] = value
 
     def _bring(self, function: str, batch: _engine.Batch) -> dict[int, Any]:
-        """Bring the remote elements; return their long objects, whose places hold GONE."""
+        """Bring the remote elements; return their long objects, with GONE in their places."""
         values = batch.values
         long = {}
         others = []

@@ -77,7 +77,7 @@ class ListWriting(ListReading):
     def _adopt(
         self, function: str, where: int, at: tuple[int, int], records: list[tuple[int, int, int]]
     ) -> tuple[int, int]:
-        """Put in elements whose bytes are in blocks, which go back if that fails."""
+        """Put in elements with their bytes in blocks, which go back if that fails."""
         first = None
         try:
             while records:

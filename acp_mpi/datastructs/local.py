@@ -57,7 +57,7 @@ class Local:
             self._owner._touch("local.assign")
 
     def merge(self, other: "Hashed | Local") -> None:
-        """Move from `other` the elements that belong here and whose keys are not here."""
+        """Move from `other` the elements that belong here, with keys that are not here."""
         if not self._owner._is_own("local.merge", other):
             self._owner._merge_in(self._here(other), other._taker())
         else:

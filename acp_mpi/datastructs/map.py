@@ -1,4 +1,4 @@
-"""A hash table whose keys are spread over ranks."""
+"""A hash table with its keys spread over ranks."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, SupportsIndex
@@ -99,7 +99,7 @@ class Map(_engine.MapMethods, Hashed):
         return not self._put_from("assign_ga", "assign", key_ga, ga, key_size, size)
 
     def remove_ga(self, key_ga: SupportsIndex, key_size: SupportsIndex | None = None) -> bool:
-        """Take out the key whose bytes are at an address; return whether it was there."""
+        """Take out the key with its bytes at an address; return whether it was there."""
         return self.remove(self._key_at("remove_ga", key_ga, key_size))
 
     def retrieve_ga(
@@ -109,7 +109,7 @@ class Map(_engine.MapMethods, Hashed):
         key_size: SupportsIndex | None = None,
         size: SupportsIndex | None = None,
     ) -> int | None:
-        """Copy the value of the key whose bytes are at `key_ga` to the `size` bytes at `ga`.
+        """Copy the value of the key with its bytes at `key_ga` to the `size` bytes at `ga`.
 
         Return how many bytes it has, None if the key is not there. ValueError if they are more
         than `size`; nothing is copied then.

@@ -1,4 +1,4 @@
-"""A multiset whose keys are spread over ranks: each with how often it is there."""
+"""A multiset with its keys spread over ranks: each with how often it is there."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from operator import index
@@ -75,7 +75,7 @@ class MultiSet(Hashed):
     def insert_ga(
         self, ga: SupportsIndex, size: SupportsIndex | None = None, count: SupportsIndex = 1
     ) -> int:
-        """Put in the key whose bytes are at address `ga`; return how often it is there now.
+        """Put in the key with its bytes at address `ga`; return how often it is there now.
 
         `size` is left out where the type has one; the bytes of an object are a bytes object.
         """
@@ -84,7 +84,7 @@ class MultiSet(Hashed):
     def remove_ga(
         self, ga: SupportsIndex, size: SupportsIndex | None = None, count: SupportsIndex = 1
     ) -> int:
-        """Take out the key whose bytes are at address `ga`; return how often it is left."""
+        """Take out the key with its bytes at address `ga`; return how often it is left."""
         return self.remove(self._key_at("remove_ga", ga, size), count)
 
     def remove_all_ga(self, ga: SupportsIndex, size: SupportsIndex | None = None) -> int:
@@ -92,13 +92,13 @@ class MultiSet(Hashed):
         return self.remove_all(self._key_at("remove_all_ga", ga, size))
 
     def retrieve_ga(self, ga: SupportsIndex, size: SupportsIndex | None = None) -> int:
-        """Return how often the key whose bytes are at address `ga` is there."""
+        """Return how often the key with its bytes at address `ga` is there."""
         return self.retrieve(self._key_at("retrieve_ga", ga, size))
 
     def update(self, keys: Iterable[Any]) -> None:
         """Put in many keys, an array or any others, once for each time that they come.
 
-        Those of a mapping come as often as its values say, as with Python's Counter. One round for
+        Keys of a mapping come as often as its values say, as with Python's Counter. One round for
         each rank; each key is put in atomically.
         """
         if (array := self._array_of("update", keys)) is not None and len(array):

@@ -107,8 +107,8 @@ class Sequence(SequenceCopies):
     def extend(self, values: Any) -> None:
         """Put all `values` behind the last element, in one operation.
 
-        They are an array, a buffer of such elements, any iterable, or a vector or deque of the
-        same type, whose elements then go from rank to rank without the caller.
+        They are an array, a buffer of such elements, any iterable, or a vector or deque of the same
+        type, in which case they go from rank to rank without the caller.
         """
         self._put_many("extend", END, 0, values)
 

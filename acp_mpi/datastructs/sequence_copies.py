@@ -55,36 +55,36 @@ class SequenceCopies(_engine.SequenceHandle, Container):
         return dtype_of(self._element)
 
     def push_back_ga(self, ga: SupportsIndex) -> None:
-        """Put the element whose bytes are at address `ga` behind the last one."""
+        """Put the element with its bytes at address `ga` behind the last one."""
         self._put_from("push_back_ga", END, 0, ga, 1)
 
     append_ga = push_back_ga
 
     def push_front_ga(self, ga: SupportsIndex) -> None:
-        """Put the element whose bytes are at address `ga` before the first one."""
+        """Put the element with its bytes at address `ga` before the first one."""
         self._put_from("push_front_ga", 0, 0, ga, 1)
 
     def insert_ga(self, at: SupportsIndex | Cursor, ga: SupportsIndex) -> Cursor:
-        """Put the element whose bytes are at address `ga` before the element at `at`."""
+        """Put the element with its bytes at address `ga` before the element at `at`."""
         return Cursor(self, self._put_from("insert_ga", self._place("insert_ga", at), 0, ga, 1))
 
     def insert_range_ga(
         self, at: SupportsIndex | Cursor, ga: SupportsIndex, n: SupportsIndex
     ) -> Cursor:
-        """Put `n` elements whose bytes are at address `ga` before the element at `at`."""
+        """Put `n` elements with their bytes at address `ga` before the element at `at`."""
         place = self._place("insert_range_ga", at)
         return Cursor(self, self._put_from("insert_range_ga", place, 0, ga, n))
 
     def extend_ga(self, ga: SupportsIndex, n: SupportsIndex) -> None:
-        """Put `n` elements whose bytes are at address `ga` behind the last one."""
+        """Put `n` elements with their bytes at address `ga` behind the last one."""
         self._put_from("extend_ga", END, 0, ga, n)
 
     def assign_ga(self, ga: SupportsIndex, n: SupportsIndex) -> None:
-        """Have `n` elements whose bytes are at address `ga` in place of all elements."""
+        """Have `n` elements with their bytes at address `ga` in place of all elements."""
         self._put_from("assign_ga", 0, END, ga, n)
 
     def fill_ga(self, n: SupportsIndex, ga: SupportsIndex) -> None:
-        """Have `n` times the element whose bytes are at `ga` in place of all elements."""
+        """Have `n` times the element with its bytes at `ga` in place of all elements."""
         name = self._named("fill_ga")
         n = count_of(name, n)
         data = bytearray(self._element.width)

@@ -1,4 +1,4 @@
-"""A set whose keys are spread over ranks."""
+"""A set with its keys spread over ranks."""
 
 from collections.abc import Iterable
 from typing import Any, SupportsIndex
@@ -20,18 +20,18 @@ class Set(_engine.SetMethods, Hashed):
     _KIND = 6
 
     def insert_ga(self, ga: SupportsIndex, size: SupportsIndex | None = None) -> bool:
-        """Put in the key whose bytes are at address `ga`; return whether it was new.
+        """Put in the key with its bytes at address `ga`; return whether it was new.
 
         `size` is left out where the type has one; the bytes of an object are a bytes object.
         """
         return self.insert(self._key_at("insert_ga", ga, size))
 
     def remove_ga(self, ga: SupportsIndex, size: SupportsIndex | None = None) -> bool:
-        """Take out the key whose bytes are at address `ga`; return whether it was there."""
+        """Take out the key with its bytes at address `ga`; return whether it was there."""
         return self.remove(self._key_at("remove_ga", ga, size))
 
     def retrieve_ga(self, ga: SupportsIndex, size: SupportsIndex | None = None) -> bool:
-        """Return whether the key whose bytes are at address `ga` is there."""
+        """Return whether the key with its bytes at address `ga` is there."""
         return self.retrieve(self._key_at("retrieve_ga", ga, size))
 
     def update(self, keys: Iterable[Any]) -> None:

@@ -45,8 +45,9 @@ def ranks() -> list[int]:
 def refresh() -> list[int]:
     """Accept the loss of ranks, and learn of those that have joined since; return the living.
 
-    From now on `sync` and collectives mean these, so all who meet there must know of the same; who
-    dies after that is still among them. `finalize` always means those that joined the job together.
+    From now on `sync` and collectives mean these, so all members of a call must know the same; a
+    member that dies later is still among them. `finalize` always means those that joined the job
+    together.
     """
     _engine.refresh()
     learn_of_newcomers()

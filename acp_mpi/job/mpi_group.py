@@ -86,7 +86,7 @@ class Company:
         return bytes(rows or b"")
 
     def enter(self, rows: memoryview, count: int, slot: int, willing: bool) -> tuple[bool, bool]:
-        """Let the engine know all `count` members, whose rows the first process brings.
+        """Let the engine know all `count` members; the first process brings their rows.
 
         Return whether all processes are willing, and whether none is.
         """

@@ -163,10 +163,10 @@ def is_initialized() -> bool:
 def finalize() -> None:
     """End the job for this process when it was called as often as `init` (seed 003, table 1).
 
-    Collective over the living ranks; completes outstanding operations first and raises their
-    errors last. Addresses die; arrays keep their memory while anything refers to them. A later
-    `init` is another job, whose addresses may be the same numbers: keep none of this one's. After
-    Ctrl-C in it call it again: the others take this rank for one that leaves.
+    Collective over the living ranks; completes outstanding operations first and raises their errors
+    last. Addresses die; arrays keep their memory while anything refers to them. A later `init` is
+    another job, in which addresses may be the same numbers: keep none of this one's. After Ctrl-C
+    in it call it again: the others take this rank for one that leaves.
     """
     global _count
     with _life:
@@ -295,10 +295,10 @@ def abort(message: str) -> NoReturn:
 def reset(rank: int) -> None:
     """Return to the state after `init`, this process with rank `rank` (seed 003, section 2.3).
 
-    Collective over all ranks, whose new ranks must be a permutation: RankError on all of them
-    otherwise, and nothing has changed; those that have died keep theirs. Registrations
-    and addresses of arrays end; starter memory is zero again. The slot of a process (group
-    offset + MPI rank) never changes.
+    Collective over all ranks; their new ranks must be a permutation: RankError on all of them
+    otherwise, and nothing has changed; those that have died keep theirs. Registrations and
+    addresses of arrays end; starter memory is zero again. The slot of a process (group offset + MPI
+    rank) never changes.
     """
     from acp_mpi.rma.exchange import allgather
 

@@ -49,7 +49,7 @@ def extent_of(shape: Any, function: str) -> tuple[int, ...]:
 
 
 def kind_of(dtype: Any, function: str) -> Any:
-    """Return a NumPy dtype whose bytes mean the same on other ranks."""
+    """Return a NumPy dtype with bytes that mean the same on other ranks."""
     import numpy
 
     try:
@@ -97,9 +97,9 @@ def zeros(shape: Any, dtype: Any = float, *, color: SupportsIndex = 0) -> NDArra
 def view(ga: SupportsIndex, shape: Any, dtype: Any = float) -> NDArray[Any]:
     """Return a NumPy array over global memory that this process can load and store.
 
-    That is its own memory, and memory of `acp.empty` and starter memory of ranks of its node. No
-    bytes are copied. AddressError for anything else. After its owner released the memory the
-    array reads undefined values, safely.
+    The memory may be its own, memory of `acp.empty` and starter memory of ranks of its node. No
+    bytes are copied. AddressError for anything else. After its owner released the memory the array
+    reads undefined values, safely.
     """
     import numpy
 

@@ -32,7 +32,7 @@ _publishing = RLock()
 os.register_at_fork(after_in_child=_publishing._at_fork_reinit)  # type: ignore[attr-defined]
 _behind = allocate_lock()  # while another thread ends what Ctrl-C has ended for its caller
 os.register_at_fork(after_in_child=_behind._at_fork_reinit)  # type: ignore[attr-defined]
-_missed: set[int] = set()  # ranks whose loss was accepted: what they kept has another keeper
+_missed: set[int] = set()  # ranks with an accepted loss: another rank keeps their names
 
 
 def _block_of(x: Any) -> Any:

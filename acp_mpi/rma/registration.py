@@ -1,8 +1,8 @@
 """Registration of memory that exists elsewhere (seed 003, section 2.4).
 
 Registration is lazy and batched: nothing is published before the first `query_ga`, and then all
-waiting registrations whose memory adjoins become one segment. Every call still has a key of its
-own, whose addresses end with it.
+waiting registrations with adjoining memory become one segment. Every call still has a key of its
+own, with addresses that end with it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _ARRIVAL = 10.0  # seconds for a put to arrive when the target drives MPI
 def run(process: Any, nodes: Sequence[int], slots: range, probe: int) -> str:
     """Return "" if puts between nodes need nobody at the target, else which one did.
 
-    The first rank of each node puts a word to the first of the next one, in rounds: whoever puts
+    The first rank of each node puts a word to the first of the next one, in rounds: a putting rank
     calls MPI, so it is not a target at that time. All others wait without MPI, and the thread of
     `acp.progress` rests: the program may end it later.
     """

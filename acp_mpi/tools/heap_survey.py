@@ -77,7 +77,7 @@ class Picture:
 class JobSurvey:
     """The job that a process, or the nearest of its descendants, belongs to. A context manager.
 
-    It holds the node's table of ranks, so it finds the others also when that process is gone.
+    The view holds the node's table of ranks, so it finds the others also when that process is gone.
     """
 
     def __init__(self, pid: int) -> None:
@@ -95,8 +95,8 @@ class JobSurvey:
     def doing(self) -> dict[int, tuple[int, int, int | None, int]]:
         """Return what the ranks here do, by the nonces of their processes.
 
-        That is the rank, an index of `members.DOING`, the rank that it waits for, and the word
-        that it shows to onlookers.
+        A state is the rank, an index of `members.DOING`, the rank that it waits for, and the word
+        that it shows to observers.
         """
         found = {}
         for rank, pid, number, nonce in self._members():

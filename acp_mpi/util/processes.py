@@ -1,6 +1,6 @@
 """The processes of this host: when one began, its descendants, how one ended.
 
-What the system says of one is read as bytes: a name need be no text, and is cut after 15 of them.
+Its entry in /proc is read as bytes: a name need not be text, and is cut after 15 of them.
 """
 
 from __future__ import annotations

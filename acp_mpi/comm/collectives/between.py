@@ -96,7 +96,7 @@ def alltoall(own: int, other: int, r: int) -> Rounds:
 def reduce_scatter(own: int, other: int, r: int) -> Rounds:
     """Fold IN of the other group and bring each member of this one its piece, in OUT.
 
-    What is given, IN, SUM and PART, is one piece; what arrives, TMP, one for each member here.
+    The operands IN, SUM and PART are one piece each; the received TMP is one for each member here.
     """
     rounds = with_buffers({OUT: SUM, TMP: PART}, tree.reduce(own, r, 0, False))
     if r == 0:

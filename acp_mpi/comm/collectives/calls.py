@@ -170,7 +170,7 @@ def exscan(
 ) -> Any:
     """Return `x` of the ranks before this one folded by `op`.
 
-    None on the first, whose `out` stays as it is.
+    None on the first rank, where `out` stays as it is.
     """
     short = out is not None and commutative is ranks is group is between is timeout is None
     if short and _engine.repeat("exscan", x, out, op, None, None, None):

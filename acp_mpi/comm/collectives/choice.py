@@ -49,7 +49,7 @@ ALLTOALL_BRUCK = 256
 REDUCE_SCATTER_ORDERED = 256 << 10
 
 CHAIN_PIECE = 1 << 20
-FEW = 8  # members with whom straight messages are as good as any tree
+FEW = 8  # number of members up to which straight messages are as good as any tree
 
 
 def even(count: int, pieces: int) -> list[int]:
@@ -175,7 +175,7 @@ def between_groups(
 ) -> Paper:
     """Between two groups: what this member gives and takes, in pieces.
 
-    What it gives to allgather is a piece of what all of its group give.
+    Its operand of allgather is a piece of the operands of all of its group.
     """
     own, other = sides
     if kind in ("bcast", "scatter", "gather", "reduce"):

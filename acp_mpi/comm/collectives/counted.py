@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def counted(function: str, team: Team, of: Callable[[int], Flow]) -> Flow:
     """Yield what `of` makes of the context of this call.
 
-    What goes wrong before the first message, arguments that are refused or an object that cannot be
-    pickled, is told to all members: only the others know which of them wait.
+    Failures before the first message, arguments that are refused or an object that cannot be
+    pickled, are told to all members: only the others know which of them wait.
     """
     context = team.context()
     with Farewell(function, team, context, second(context)):
@@ -39,7 +39,8 @@ def begun(flow: Flow) -> Flow:
 def carried_out(flow: Flow, run: Callable[[_engine.Collective], object]) -> Any:
     """Carry out a flow in this thread, by `run` of each of its collectives; return its result.
 
-    What ends it, Ctrl-C between two of them, too, is told to those that wait for this rank.
+    An error that ends it, Ctrl-C between two of them, too, is told to those that wait for this
+    rank.
     """
     current = None
     try:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Farewell:
     """With it, an error in the block is told to all members, in parts that have not begun.
 
-    A collective of objects has two parts; how long the second one's messages are, and who sends
-    them, a rank that fails in the first cannot know.
+    A collective of objects has two parts. A rank that fails in the first cannot know the lengths
+    and the senders of the messages of the second.
     """
 
     def __init__(self, function: str, team: Team, *contexts: int) -> None:

@@ -239,7 +239,7 @@ def alltoall(
     context: int,
     pickled: str | None = None,
 ) -> Flow:
-    """Bring piece i of `x` to rank i, whose `out` has it at the place of the sender."""
+    """Bring piece i of `x` to rank i, which gets it in `out` at the place of the sender."""
     given, wanted = Buffer(x, function), Buffer(out, function, writable=True)
     width = given.width
     many = team.other or team.n

@@ -109,7 +109,7 @@ def gather(
         head = _head(data) if gives else None
         yield from moves.gather(function, team, head, rank, heads, None, context, call)
         lengths = _rest(heads, many) if takes else []
-        # All give their rest, which may be nothing: only the root knows who has one.
+        # All give their rest, which may be nothing: only the root knows which of them have one.
         rest: Any = bytearray(sum(lengths)) if takes else ()
         given = data[_ROOM:] if gives else None
         counts = lengths or [0] * many

@@ -85,7 +85,7 @@ def compiled(
 ) -> _engine.Plan:
     """Return the plan for these ranks, with elements of `width` bytes.
 
-    `watched`: members whose death ends it for a waiting one; by default all of them.
+    `watched`: members that end it for a waiting one when they die; by default all of them.
     """
     rounds, sizes = paper
     ends = {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from acp_mpi.engine import _engine
 
-_running: set[CollectiveRequest] = set()  # whose memory must stay, also when they are dropped
+_running: set[CollectiveRequest] = set()  # their memory must stay, also when they are dropped
 _begun = 0  # since the last sweep
 _SWEEP = 16  # so many, and one for each that was left
 

@@ -27,8 +27,8 @@ class Team:
     is no other. All members count their calls, so that each call has a context of its own; teams
     of the same ranks have others if they are `of` something else.
 
-    `pickler`: what makes bytes of objects, and objects of bytes, if not `pickle`; as with mpi4py,
-    who gives to all gets a copy then, too.
+    `pickler`: turns objects into bytes, and bytes into objects, if not `pickle`; as with mpi4py, a
+    member that gives to all gets a copy then, too.
     """
 
     def __init__(

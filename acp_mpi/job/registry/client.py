@@ -64,7 +64,7 @@ class Question:
                     raise NoRegistryError(
                         f"the registry of this job at {self._address} ended: {reason}"
                     ) from reason
-            # who was slow to prove itself has been let go of, and hears of it only now
+            # a member that was slow to prove itself has been dropped, and learns it only now
             self._connection.close()
             time.sleep(_PAUSE)
             self._ask()

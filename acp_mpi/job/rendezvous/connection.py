@@ -10,7 +10,7 @@ import _socket
 import errno
 import time
 
-_GLANCE = 0.01  # s, for an address whose time is up
+_GLANCE = 0.01  # s, for an address after its time is up
 _IDLE, _BETWEEN, _PROBES = 30, 10, 3  # s of silence, s between questions, and so many of these
 
 

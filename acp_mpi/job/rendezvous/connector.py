@@ -41,9 +41,9 @@ def join(
     when all groups of the job are complete; all callers receive the same table. A rendezvous that
     is not there yet is waited for.
 
-    Raises PermissionError if its secret is another, TimeoutError after `timeout` seconds with who
-    is missing, Error if it refuses, which includes that somebody else has this rank already, or if
-    a group of the job has ended instead of joining.
+    Raises PermissionError if its secret is another, TimeoutError after `timeout` seconds with the
+    missing ones, Error if it refuses, which includes that another process has this rank already, or
+    if a group of the job has ended instead of joining.
     """
     deadline = time.monotonic() + timeout
     origin = f"{os.uname().nodename} pid {os.getpid()}"
@@ -60,7 +60,7 @@ def join(
             except TimeoutError as reason:
                 raise _no_answer(address, group_name, timeout, reason) from reason
             except ConnectionError as reason:
-                # who was slow to prove itself has been let go of, and hears of it only now
+                # a member that was slow to prove itself has been dropped, and learns it only now
                 text = f"it ended before all groups had come ({reason})"
                 ended = _failed(address, group_name, text)
             except (Error, OSError) as reason:

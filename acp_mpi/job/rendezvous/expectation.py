@@ -1,4 +1,4 @@
-"""Whom a job expects: so many groups, groups by name, or the ranks of a table of ports."""
+"""The members a job expects: a number of groups, named groups, or the ranks of a port table."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol, TypeAlias
@@ -14,7 +14,7 @@ Come: TypeAlias = Mapping[str, Coming]
 class Expectation(Protocol):
     """The questions of the roll about the groups of a job."""
 
-    sizes: Mapping[str, int]  # of the groups whose names are known before they come
+    sizes: Mapping[str, int]  # of the groups with names that are known before they come
 
     def check(self, new: Announcement, come: Come) -> None:
         """Raise Error unless a group of which nobody has come yet belongs to the job."""
@@ -32,7 +32,7 @@ class Expectation(Protocol):
         ...
 
     def nameless(self, come: Come) -> int:
-        """Return how many groups are missing whose names are not known before they come."""
+        """Return the number of missing groups without a name that is known before they come."""
         ...
 
 

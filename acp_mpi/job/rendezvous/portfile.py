@@ -1,9 +1,9 @@
 """The table of ports by which groups join without a launcher (seed 001, figure 5).
 
-One row a rank: `rank nprocs lport rport host rhost`, which is its number, that of all, its own
-port and host and those of the next rank. Only the first row is listened on: there is the
-rendezvous, and every other address of a process is made known there. The secret of the job is in a
-file beside it whose name ends with ".secret".
+One row a rank: `rank nprocs lport rport host rhost`, which is its number, that of all, its own port
+and host and those of the next rank. Only the first row is listened on: there is the rendezvous, and
+every other address of a process is made known there. The secret of the job is in a file beside it
+with a name that ends with ".secret".
 """
 
 import os

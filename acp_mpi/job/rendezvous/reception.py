@@ -29,8 +29,8 @@ _LONGEST = 86400.0  # of one look: epoll takes no more than 24 days
 class Reception:
     """Listen on "host:port", or a socket, and drive one talk with each visitor in this thread.
 
-    A talk calls `admit` when the visitor has proved itself; it is a guest then, with whom
-    `expire` is called at its deadline and `leave` when it has gone.
+    A talk calls `admit` when the visitor has proved itself and becomes a guest; then `expire` is
+    called at its deadline and `leave` when it has gone.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Reception:
             else:
                 self._forget(visitor)
         except (Error, OSError, EOFError) as reason:
-            # strangers come here, and members whose connection broke; nobody else is disturbed
+            # strangers come here, and members with a broken connection; no other is disturbed
             if visitor in self.guests and isinstance(reason, (OSError, EOFError)):
                 self._forget(visitor)
             else:

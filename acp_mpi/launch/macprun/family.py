@@ -66,7 +66,7 @@ def end_orphans(started: Container[int], variable: str) -> None:
 
 
 def signal_orphans(started: Container[int], number: int) -> None:
-    """Send a signal to processes without their parent, whose launcher may have lost its helper."""
+    """Send a signal to processes without their parent: their launcher may have lost its helper."""
     for pid in processes.children().get(os.getpid(), ()):
         if pid not in started:
             for one in list(processes.family(pid)):

@@ -1,9 +1,9 @@
 """Hints to an MPI about where it runs, by variables that the user has not set.
 
-It holds for one group: what that starts itself may run elsewhere. So the group is told which of its
-variables are hints, and does not hand them on. A list of what an MPI is to leave out, `^a,b`, has
-those of the user first and ours behind them; any other setting of the user stays as it is. Settings
-are variables, and lines of files of parameters, which a variable would override.
+The hint holds for one group: groups that this one starts may run elsewhere. So the group is told
+which of its variables are hints, and does not hand them on. A list of what an MPI is to leave out,
+`^a,b`, has those of the user first and ours behind them; any other setting of the user stays as it
+is. Settings are variables, and lines of files of parameters, which a variable would override.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def _group(path: str, number: int, entries: dict[str, Any]) -> Group:
 
 
 class _Table:
-    """A table of TOML whose values have the types that they should."""
+    """A table of TOML with values of the types that they should have."""
 
     def __init__(self, where: str, entries: Mapping[str, Any], known: tuple[str, ...]) -> None:
         self._where, self._entries = where, entries

@@ -29,8 +29,8 @@ def assign(plan: Plan, environ: Mapping[str, str]) -> dict[str, tuple[Node, ...]
     """Return the nodes of each group, with as many slots as it has processes.
 
     A group takes its own `hosts`; the others divide the nodes of the nodefile or of the batch
-    system in their order, or stay on this host where there is neither. A group whose launcher line
-    names hosts gets none from here. Raises Error if the slots do not suffice.
+    system in their order, or stay on this host where there is neither. A group with hosts in its
+    launcher line gets none from here. Raises Error if the slots do not suffice.
     """
     source, nodes = _available(plan, environ)
     places = _places(nodes)

@@ -116,8 +116,8 @@ class Running:
 def first_of(failed: Sequence[Running], bereaved: Container[str] = ()) -> Running:
     """Return the group that failed first.
 
-    Others may miss a rank, and fail of that, before the system says that it has ended; groups
-    whose names are in `bereaved` have said so.
+    Others may miss a rank, and fail of that, before the system says that it has ended; groups with
+    their names in `bereaved` have said so.
     """
     in_order = sorted(failed, key=lambda running: running.failed_at)
     soon = [it for it in in_order if it.failed_at < in_order[0].failed_at + _TOGETHER]
@@ -159,7 +159,8 @@ def launch(start: Start, stdin: int, watch: Watch) -> Started:
 def _send(popen: subprocess.Popen[bytes], number: int) -> None:
     """Send a signal to a process here, or to the one elsewhere that it is connected to.
 
-    Those that end a process end the connection, and it with that, also where nobody answers.
+    Signals that end a process end the connection, and the process with it, also where nothing
+    answers.
     """
     if popen.stdin is not None and number in (signal.SIGUSR1, signal.SIGUSR2):
         _hand_over(popen.stdin, b"%s\n" % signal.Signals(number).name[3:].encode())

@@ -43,7 +43,7 @@ class Ranks:
     def look_at_later_ones(self) -> tuple[Group, ...]:
         """Return the groups that the job has started itself, and look at them.
 
-        Error: their registry, whose address the ranks know, does not answer.
+        Error: their registry, at the address that the ranks know, does not answer.
         """
         notices = (doing.notice for doing in self._doing.values())
         address = next(filter(None, map(locate.address_of, notices)), None)

@@ -66,7 +66,7 @@ def _end() -> None:
 def make(kind: bytes, *given: int) -> socket.socket:
     """Make a process of a kind, and return the socket by which it hears what to do.
 
-    It gets duplicates of the descriptors `given`.
+    The server gets duplicates of the descriptors `given`.
     """
     global _starter
     ours, theirs = socket.socketpair()

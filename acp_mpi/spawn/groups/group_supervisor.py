@@ -1,6 +1,6 @@
 """A process that starts groups for another, hands their output on, and says how they end.
 
-What to start comes on a socket, then "joined"; what ends is told there. If the other side closes
+Programs to start come on a socket, then "joined"; ends are reported there. If the other side closes
 it before, the groups are ended. After that they live on without the process that started them.
 """
 

@@ -27,8 +27,8 @@ def launch(
 ) -> int:
     """Start a program in a session of its own, and return its process number.
 
-    It reads nothing, and writes to `out` and `err`. Raises OSError, whose `filename` is what was
-    not found or could not be run.
+    The program reads nothing, and writes to `out` and `err`. Raises OSError, with the path that was
+    not found or could not be run as `filename`.
     """
     fault, end = os.pipe()
     pid = os.fork()

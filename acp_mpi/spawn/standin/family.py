@@ -49,7 +49,7 @@ class Family(type):
 
 
 def new(cls: type, *given: Any, **named: Any) -> Any:
-    """Make an object as the C type does whose memory layout a class of ours has."""
+    """Make an object as the C type does that a class of ours has the memory layout of."""
     kind = cls
     while isinstance(kind, Family):
         kind = kind.__base__  # type: ignore[assignment]

@@ -63,7 +63,7 @@ def _making(name: str, original: Any) -> Any:
 def _cover(kind: type, original: type) -> None:
     """Have the methods of a class that give its objects to foreign code refuse those of ours.
 
-    What they make of foreign code's handles is of the class of ours.
+    Objects that they make of foreign code's handles are of the class of ours.
     """
     for name in ("f2py", "fromint", "fromhandle"):
         if hasattr(original, name):
@@ -164,7 +164,7 @@ def _of_ports(name: str) -> Any:
 
 
 def _explain(thing: Any, original: Any) -> None:
-    """Have `help` show the texts of mpi4py, whose users look there."""
+    """Have `help` show the texts of mpi4py, for its users look there."""
     thing = getattr(thing, "__func__", thing)  # of a class method
     if isinstance(thing, FunctionType) and original is not None:  # an older mpi4py has fewer
         thing.__name__, thing.__doc__ = original.__name__, original.__doc__

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Roots:
-    """The members of a communicator, one of whom is the root of a call."""
+    """The members of a communicator, with the root of a call among them."""
 
     def __init__(self, body: Body) -> None:
         self.local, self.peers, self.inter, self.check = (

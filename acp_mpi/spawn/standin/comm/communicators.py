@@ -1,4 +1,4 @@
-"""Communicators as programs see them: mpi4py's types, whose objects may be of several groups.
+"""Communicators as programs see them: mpi4py's types, with objects that may be of several groups.
 
 An object either is mpi4py's own, or has a *body* of ours, to which all calls go. Copies that
 mpi4py's constructors make (`pkl5.Intercomm(comm)`) have the same body. What only programs need
@@ -143,7 +143,7 @@ class Intracomm(Comm, MPI.Intracomm):  # type: ignore[misc]
     def Create_intercomm(
         self, local_leader: int, peer_comm: Any, remote_leader: int, tag: int = 0
     ) -> Any:
-        """Return the communicator of two groups whose leaders have one in common."""
+        """Return the communicator of two groups with leaders that have one in common."""
         from acp_mpi.spawn.standin.comm import intercommunicators
 
         leads = self.Get_rank() == local_leader
@@ -266,7 +266,7 @@ def _to_the_body(name: str, original: Any) -> Any:
 
 
 def _makes_ours(name: str, original: Any) -> Any:
-    """Return a class method whose communicator, which mpi4py makes, is one of ours."""
+    """Return a class method that makes one of our communicators where mpi4py makes its own."""
     by_mpi = _with_mpi_s_groups(original) if name in _OF_GROUPS else original
 
     def make(cls: type, *given: Any, **named: Any) -> Any:

@@ -112,7 +112,7 @@ def parent() -> Any:
 
 
 def meet(comm: Any, leader: int, bridge: Any, remote_leader: int, tag: int) -> Any:
-    """Make an intercommunicator of two groups whose leaders have a communicator in common."""
+    """Make an intercommunicator of two groups with leaders that have a communicator in common."""
     local = ranks_in(comm)
     found, failed = None, None
     if comm.Get_rank() == leader:

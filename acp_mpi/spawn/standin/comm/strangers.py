@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PARENT = "ACP_PARENT"
 NEWS = derived(0, "spawn")  # the context in which children hear of their parents
-_NOBODY = _engine.Sources(())  # whose death would end a receive from anybody: others may come
+_NOBODY = _engine.Sources(())  # no death ends a receive from any source: others may come
 _asking = allocate_lock()  # the parents: they say it once
 _heard: list[tuple[Any, ...] | None] = []  # from them, once asked
 

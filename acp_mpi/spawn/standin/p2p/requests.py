@@ -377,7 +377,7 @@ class Prequest(Request, MPI.Prequest):  # type: ignore[misc]
 
 
 def _of_parts(name: str) -> Any:
-    """Return a method for a request whose buffer has partitions, which none of ours has."""
+    """Return a method for a request of a partitioned buffer, which none of ours has."""
     original = getattr(MPI.Prequest, name)
 
     @functools.wraps(original)

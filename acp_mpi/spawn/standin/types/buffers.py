@@ -25,7 +25,7 @@ def bytes_of(data: Any, writable: bool) -> tuple[memoryview, str | None]:
     """Return a buffer's memory and the format of its elements, None if Python does not know it."""
     try:
         view = memoryview(data)
-    except ValueError:  # a buffer whose elements Python has no format for: dates of NumPy
+    except ValueError:  # a buffer of elements without a format in Python: dates of NumPy
         return _found_by_mpi4py(data, writable), None
     except TypeError:
         if not hasattr(data, "__dlpack_device__") and not hasattr(data, _OF_A_DEVICE):
@@ -341,7 +341,7 @@ def unequal_blocks(message: Any, blocks: int, *, writable: bool = False) -> list
 
 
 class _Placed:
-    """Elements whose place is in bytes, as Alltoallw counts."""
+    """Elements with their place in bytes, as Alltoallw counts."""
 
     def __init__(self, data: Any, count: int, offset: int, kind: Any) -> None:
         place = MPI.Datatype.Create_hindexed(kind, [count], [offset])
