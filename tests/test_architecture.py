@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import os
 import pkgutil
 import re
 import shutil
@@ -28,10 +29,12 @@ FLAGS = [
     "-std=c11",
     "-D_GNU_SOURCE",
     "-O0",
+    "-fPIC",
     "-fno-inline",
     "-ffunction-sections",
     "-fdata-sections",
 ]
+LIBRARIES = ["-pthread", "-lrt", "-ldl"]
 
 
 def room(path: Path) -> str:
@@ -68,6 +71,11 @@ def test_every_room_has_a_page_for_those_who_come_new():
         if folder.name != "__pycache__":
             lines = (folder / "README.md").read_text().splitlines()
             assert len(lines) <= 40, f"{folder.name}/README.md has {len(lines)} lines"
+
+
+def test_a_library_is_built_of_each_room():
+    text = (ENGINE / "meson.build").read_text()
+    assert re.findall(r"^  '(\w+)': files\($", text, re.M) == list(floors())
 
 
 def test_stems_are_unique():
@@ -123,8 +131,8 @@ class Reference(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def references(tmp_path_factory: pytest.TempPathFactory) -> list[Reference]:
-    """Compile every source, and read from the objects who refers to whom."""
+def objects(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
+    """Compile every source."""
     if not all(map(shutil.which, ("gcc", "nm", "objdump"))):
         pytest.skip("gcc, nm or objdump is missing")
     folder = tmp_path_factory.mktemp("objects")
@@ -136,6 +144,12 @@ def references(tmp_path_factory: pytest.TempPathFactory) -> list[Reference]:
 
     with ThreadPoolExecutor(PROCESSORS) as pool:
         list(pool.map(build, SOURCES))
+    return objects
+
+
+@pytest.fixture(scope="module")
+def references(objects: Mapping[Path, Path]) -> list[Reference]:
+    """Read from the objects which function refers to which."""
     owners = {name: path for path in SOURCES for name in defined(objects[path])}
     return [
         Reference(path, user, owners[used], used)
@@ -169,6 +183,24 @@ def output(*command: object) -> str:
 def test_calls_point_to_the_same_room_or_down(references):
     upward = {str(ref) for ref in references if not allowed(room(ref.source), room(ref.target))}
     shrinks(upward, PLAN["exceptions"]["calls"])
+
+
+def test_the_linker_finds_all_that_a_room_uses_in_it_and_below(objects, tmp_path):
+    libraries = {name: tmp_path / f"{name}.a" for name in floors()}
+    for name, library in libraries.items():
+        output("ar", "rcsT", library, *(objects[path] for path in SOURCES if room(path) == name))
+    known = {line.rpartition(":")[2] for line in PLAN["exceptions"]["calls"]}
+
+    for name, library in libraries.items():
+        below = [libraries[used] for used in reversed(floors()) if floors()[used] < floors()[name]]
+        whole = ["-Wl,--no-undefined,--whole-archive", library, "-Wl,--no-whole-archive"]
+        command = ["gcc", "-shared", "-o", tmp_path / f"{name}.so", *whole, *below, *LIBRARIES]
+        done = subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}
+        )
+        undefined = set(re.findall(r"undefined reference to `(\w+)'", done.stderr))
+        assert undefined <= known, f"{name} uses what is not below it: {undefined - known}"
+        assert done.returncode == 0 or undefined, done.stderr
 
 
 def test_circles_of_files_inside_a_room_are_small(references):

@@ -74,9 +74,12 @@ class Engine:
         (self.folder / "plain" / "engine").mkdir(parents=True, exist_ok=True)
         programs = [str(self.program(test)) for test in self.tests]
         self.compile: dict[Path, list[str]] = {}
+        self.archive: dict[str, tuple[list[str], list[str]]] = {}  # commands, and what goes in
         self.link: dict[str, list[str]] = {}
         for line in _make("-n", "-B", *variables, *programs).splitlines():
             words = shlex.split(line)
+            if words[:1] == ["ar"]:
+                self.archive[words[2]] = words[:2], words[3:]
             if "-o" not in words or "echo" in words[0]:
                 continue
             output = Path(words[words.index("-o") + 1])
@@ -128,6 +131,14 @@ class Planted:
             elif not self._quietly([*command, "-w"]):
                 self.compiles = False
                 return
+        for library, (command, objects) in engine.archive.items():
+            if not self._rebuilt.keys().isdisjoint(objects):
+                own = folder / Path(library).name
+                subprocess.run([*command, own, *map(self._now, objects)], check=True)
+                self._rebuilt[library] = str(own)
+
+    def _now(self, word: str) -> str:
+        return self._rebuilt.get(word, word)
 
     @staticmethod
     def _quietly(command: list[str]) -> bool:
@@ -138,7 +149,7 @@ class Planted:
         program = self.folder / test
         if test in self._own and not self._quietly(self._own[test]):
             return True
-        words = [self._rebuilt.get(w, w) for w in self.engine.link[test]]
+        words = [*map(self._now, self.engine.link[test])]
         words[words.index("-o") + 1] = str(program)
         if not self._quietly(words):
             return True
