@@ -261,6 +261,24 @@ static void one_that_brings_them_dies(void)
     close_mailbox(&s, fd);
 }
 
+/* The number of a message that takes so many lines. */
+static uint64_t of_lines(uint64_t count)
+{
+    uint64_t n = 1;
+    while (pair_ring_count(size_of(n)) != count)
+        n++;
+    return n;
+}
+
+/* What fills it to its last line, behind those that fill_ring leaves there. */
+static uint64_t last_of_ring(void)
+{
+    uint64_t left = RING_LINES;
+    for (uint64_t n = 1; n <= ring_holds(); n++)
+        left -= pair_ring_count(size_of(nth_of_ring(n)));
+    return of_lines(left);
+}
+
 /* Another thread of its process fills a ring of which it has brought the first message, as it believes. */
 static void they_fill(void)
 {
@@ -270,7 +288,7 @@ static void they_fill(void)
     uint64_t kept = box->kept;
     at_each_store = NULL;
     box->kept = 0; /* as that thread had seen it */
-    by_ring(other, first, nth_of_ring(ring_holds() + 1));
+    by_ring(other, first, of_lines(1));
     box->kept = kept;
     kill(getpid(), SIGKILL);
 }
@@ -286,6 +304,7 @@ static void what_may_be_taken_back_is_not_overwritten(void)
         struct sender from;
         sender_start(&from, fd, 1);
         fill_ring(&from, m);
+        CHECK(by_ring(&from, m, last_of_ring()));
         owner = &s;
         other = &from;
         at_each_store = they_fill;
@@ -295,6 +314,7 @@ static void what_may_be_taken_back_is_not_overwritten(void)
     CHECK(was_killed(child));
     for (uint64_t n = 1; n <= ring_holds(); n++)
         all.list[all.count++] = (struct said){m, nth_of_ring(n)};
+    all.list[all.count++] = (struct said){m, last_of_ring()};
     while (all.count)
         receive_it(&s, &all, m);
     close_mailbox(&s, fd);
