@@ -14,6 +14,11 @@ SOURCES = TOP / "acp_mpi"
 ENTRIES = Path(__file__).with_name("entries.toml")
 
 
+def _code(line: str) -> str:
+    """Return a line without comments, however it is indented."""
+    return " ".join(re.sub(r"/\*.*?(\*/|$)", "", line).split())
+
+
 @dataclass(frozen=True)
 class Mutant:
     """A change of one file: its bytes from `start` to `end` become `text`."""
@@ -32,12 +37,12 @@ class Mutant:
         return old[: self.start] + self.text + old[self.end :]
 
     def lines(self) -> tuple[str, str]:
-        """Return the line as it is, and as it becomes."""
+        """Return the line as it is, and as it becomes, both without comments."""
         old = self.file.read_text()
         begin, rest = old.rfind("\n", 0, self.start) + 1, old.find("\n", self.end)
         rest = len(old) if rest < 0 else rest
         changed = old[begin : self.start] + self.text + old[self.end : rest]
-        return " ".join(old[begin:rest].split()), " ".join(changed.split())
+        return _code(old[begin:rest]), _code(changed)
 
     def __str__(self) -> str:
         return f"{self.file.relative_to(TOP)}:{self.line} {self.function}: {self.what}"
@@ -125,9 +130,9 @@ def equivalents() -> dict[tuple[str, str, str], str]:
     lines: dict[str, set[str]] = {}
     for f in (f for file in files() for f in functions(file)):
         text = f.file.read_text()[f.start : f.end]
-        lines.setdefault(f.name, set()).update(" ".join(x.split()) for x in text.split("\n"))
+        lines.setdefault(f.name, set()).update(_code(x) for x in text.split("\n"))
     for e in _table().get("equivalent", []):
-        key = (e["function"], " ".join(e["line"].split()), " ".join(e["becomes"].split()))
+        key = (e["function"], _code(e["line"]), _code(e["becomes"]))
         if key[1] not in lines.get(key[0], set()):
             raise StaleEntryError(
                 f"{ENTRIES.name}: no function named {key[0]!r} has the line {key[1]!r}; "

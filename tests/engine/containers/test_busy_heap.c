@@ -5,6 +5,7 @@
 #include "containers/container.h"
 #include "containers/map_bucket.h"
 #include "containers/sequence.h"
+#include "containers/workspace.h"
 #include "core/method.h"
 #include "memory/heap.h"
 #include "memory/heap_pages.h"
@@ -322,6 +323,47 @@ static void refusals_lose_nothing(const struct actor *a)
         refuse_beside(&s, &c, method_create, store);
 }
 
+/* In the middle of a change, whose bytes are half there. */
+static void *change_for_a_while(void *argument)
+{
+    struct intruder *intruder = argument;
+    struct actor *a = intruder->a;
+    struct hold hold;
+    acp_lane lane = *a->lane;
+    CHECK(section_enter(&hold, &lane, intruder->section, &a->heap, ACP_FOREVER) == ACP_OK);
+    section_begin(&hold);
+    atomic_store(&intruder->inside, true);
+    while (!atomic_load(&intruder->over))
+        sched_yield();
+    section_commit(&hold);
+    section_leave(&hold);
+    return NULL;
+}
+
+static void who_reads_a_workspace_waits_for_a_change(const struct actor *a)
+{
+    struct stage s = {0};
+    uint64_t plan[4] = {100}, bytes[2] = {7, 7};
+    stage_set(&s, a);
+    struct acp_call c = {.object = acp_ga(0, 0, 64), .a = KIND_WORKSPACE, .in = plan, .in_size = sizeof plan};
+    call(&s, &c, method_create);
+    const struct acp_call named = {.object = c.result[0], .a = c.result[1], .out = bytes, .out_room = sizeof bytes};
+    struct container *k = (struct container *)(void *)(s.actor.heap.base + acp_ga_offset(named.object));
+    struct intruder intruder = {.a = &s.actor, .section = &k->section};
+    CHECK(pthread_create(&intruder.thread, NULL, change_for_a_while, &intruder) == 0);
+    while (!atomic_load(&intruder.inside))
+        sched_yield();
+    s.actor.lane->patience_ns = 0;
+    struct acp_call read = named;
+    CHECK(method_workspace_read(s.actor.lane, &read) == ACP_E_BUSY && bytes[0] == 7);
+    s.actor.lane->patience_ns = ACP_FOREVER;
+    withdraw(&intruder);
+    read = named;
+    CHECK(method_workspace_read(s.actor.lane, &read) == ACP_OK && read.out_size == sizeof bytes);
+    struct acp_call end = named;
+    call(&s, &end, method_destroy);
+}
+
 int main(void)
 {
     struct actor a;
@@ -335,6 +377,7 @@ int main(void)
     containers_end_in_busy_heaps(&a, KIND_MAP, 400, 7);
     ends_leave_heaps_that_stay_busy(&a);
     refusals_lose_nothing(&a);
+    who_reads_a_workspace_waits_for_a_change(&a);
     actor_end(&a);
     return 0;
 }

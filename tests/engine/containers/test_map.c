@@ -75,6 +75,52 @@ static void refused_when_full(struct book *book, bool boxed)
     close(fd);
 }
 
+static uint64_t put_count(struct actor *a, struct stripe *s, uint64_t number, uint64_t count, enum put_how how)
+{
+    unsigned char key[KEYS + 8];
+    struct shape shape = shape_of(false);
+    struct element e = element_of(&shape, key, number, &count);
+    struct answer answer = {.out = NULL};
+    struct hold hold;
+    CHECK(section_enter(&hold, a->lane, &s->section, &a->heap, ACP_FOREVER) == ACP_OK);
+    int rc = stripe_put(&hold, &shape, s, &e, how, &answer);
+    section_leave(&hold);
+    CHECK(rc == ACP_OK || rc == ACP_E_OVERFLOW);
+    return rc == ACP_OK ? s->total : 0;
+}
+
+/* All counts of a stripe have room in one word: one that is replaced counts no more, one that is added to does. */
+static void counts_have_room_in_a_word(struct book *book)
+{
+    const uint64_t most = UINT64_MAX - 5;
+    struct actor a;
+    int fd = crash_memory(48 << 20);
+    actor_start(&a, fd);
+    stripe_start(&a, book, false);
+    struct stripe *s = stripe_of(&a, book);
+    CHECK(put_count(&a, s, 0, most, PUT_ADD) == most && put_count(&a, s, 1, 5, PUT_ADD) == UINT64_MAX);
+    CHECK(!put_count(&a, s, 0, 1, PUT_ADD) && !put_count(&a, s, 2, 1, PUT_INSERT));
+    CHECK(put_count(&a, s, 0, most, PUT_ASSIGN) == UINT64_MAX && !put_count(&a, s, 0, most + 1, PUT_ASSIGN));
+    CHECK(put_count(&a, s, 1, 4, PUT_ASSIGN) == UINT64_MAX - 1 && put_count(&a, s, 0, 1, PUT_ADD) == UINT64_MAX);
+    actor_end(&a);
+    close(fd);
+}
+
+/* A box may be the last of the heap's memory. */
+static void boxes_end_where_memory_does(void)
+{
+    uint64_t memory[16] = {0};
+    struct heap heap = {.base = (unsigned char *)memory, .span = sizeof memory};
+    struct element e;
+    struct box *box = (struct box *)(void *)&memory[10];
+    *box = (struct box){.stamp = 1, .key_size = 9, .value_size = 8}; /* three words, and three behind them */
+    CHECK(box_read(&heap, 80, &e));
+    CHECK((const uint64_t *)e.value == &memory[13] && (const uint64_t *)e.key == &memory[14]);
+    box->value_size = 9;
+    CHECK(!box_read(&heap, 80, &e));
+    CHECK(!box_read(&heap, 81, &e) && !box_read(&heap, sizeof memory, &e));
+}
+
 /* Nothing behind the bytes of a pickle is read, whatever they are, and nothing behind the room written. */
 static void sums_of_anything(void)
 {
@@ -279,6 +325,8 @@ int main(void)
     cleared_by_those_who_come(book);
     found_meanwhile(book);
     a_read_that_a_change_overtakes(book);
+    counts_have_room_in_a_word(book);
+    boxes_end_where_memory_does();
     sums_of_anything();
     return 0;
 }

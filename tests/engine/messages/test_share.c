@@ -12,9 +12,25 @@
 #include "messages/shared_copy.h"
 #include "peers/peer.h"
 
+#include <errno.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
 #define SIZE (((uint64_t)1 << 20) + 77)
 
 static unsigned char from[SIZE], to[SIZE];
+
+static int refusal; /* of the system: errno */
+
+ssize_t process_vm_readv(pid_t pid, const struct iovec *here, unsigned long here_count, const struct iovec *there,
+                         unsigned long there_count, unsigned long flags)
+{
+    if (!refusal)
+        return syscall(SYS_process_vm_readv, pid, here, here_count, there, there_count, flags);
+    errno = refusal;
+    return -1;
+}
 
 /* Rank 1 has brought the envelope of a message of SIZE bytes to a receive of `room` bytes at rank 0. */
 static struct landing bring(acp_lane *lane, uint64_t room, acp_request **r, acp_lane *owner)
@@ -98,6 +114,25 @@ static void a_helper_that_cannot(struct cluster *c)
     CHECK(!request_follow(r) && l.letter->share.undone && !l.letter->share.helpers);
     CHECK(fill(its, &l) == ACP_OK);
     received(mine, r, SIZE);
+}
+
+/* A system that does not allow it is not asked again; what else goes wrong says nothing of the next message. */
+static void a_helper_that_may_not(struct cluster *c)
+{
+    static const int errors[] = {EPERM, ENOSYS, EACCES, EFAULT, ESRCH};
+    acp_lane *mine = acp_engine_lane(c->engines[0]), *its = acp_engine_lane(c->engines[1]);
+    struct peer *from_whom = peer_of_slot(c->engines[0], 1);
+    for (uint32_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        acp_request *r;
+        struct landing l = bring(its, SIZE, &r, mine);
+        CHECK(mail_open(its, &l) == ACP_OK && l.shares);
+        refusal = errors[i];
+        CHECK(!request_follow(r) && l.letter->share.undone && from_whom->shm.vm_refused == (i < 3));
+        refusal = 0;
+        from_whom->shm.vm_refused = 0;
+        CHECK(fill(its, &l) == ACP_OK);
+        received(mine, r, SIZE);
+    }
 }
 
 /* The system refuses it after all: the bytes go through a block, or what had gone there stays. */
@@ -191,6 +226,7 @@ int main(void)
         refused(&c, i);
     }
     a_helper_that_cannot(&c);
+    a_helper_that_may_not(&c);
     a_helper_that_stops(&c);
     acp_heap_statistics s;
     struct acp_call call;

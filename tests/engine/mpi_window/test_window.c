@@ -3,6 +3,8 @@
 #include "cluster/fake_mpi.h"
 #include "core/engine_state.h"
 #include "core/mpi_window.h"
+#include "core/state/peer.h"
+#include "mpi_window/window.h"
 #include "peers/peer.h"
 #include "progress/progress.h"
 
@@ -53,6 +55,22 @@ static void bounds(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *la
     put(e, lane, end - 4, &word, 8, ACP_E_BOUNDS);
     put(e, lane, end, &word, 8, ACP_E_UNREGISTERED);
     put(e, lane, there | (acp_ga_t)1 << ACP_OFFSET_BITS, &word, 8, ACP_E_UNREGISTERED);
+    meet(e);
+}
+
+/* Only addresses of global memory say how far the heap of their owner goes. */
+static void other_colours_say_nothing(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    const struct window *w = atomic_load(&e->mpi.window);
+    struct peer *p = peer_of_slot(e, (rank + 1) % c->count);
+    acp_ga_t heap = acp_starter(e, (rank + 1) % c->count) + w->config.heap_begin;
+    uint64_t known = p->mpi.heap_known;
+    (void)lane;
+    window_learn(e, p, heap | (acp_ga_t)1 << ACP_OFFSET_BITS, 64);
+    CHECK(p->mpi.heap_known == known);
+    window_learn(e, p, heap, 64);
+    CHECK(p->mpi.heap_known == w->config.heap_begin + 64);
+    window_forget(e);
     meet(e);
 }
 
@@ -215,7 +233,7 @@ static void dead_target(void)
 int main(void)
 {
     static const cluster_body bodies[] = {
-        bounds, heap_blocks, array_to_starter, unseen_word};
+        bounds, other_colours_say_nothing, heap_blocks, array_to_starter, unseen_word};
     for (int by_itself = 0; by_itself < 2; by_itself++) {
         for (uint32_t count = 2; count <= 3; count++) {
             struct cluster c;

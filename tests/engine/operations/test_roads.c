@@ -234,7 +234,7 @@ static bool none_left(acp_engine *e)
 /* Names that are over leave nothing with their keepers, nor with those who published them. */
 static void names_that_are_over(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
-    uint32_t next = (rank + 1) % c->count;
+    uint32_t next = (rank + 1) % c->count, before = (rank + c->count - 1) % c->count;
     uint64_t key[2] = {0, 0}, value[2];
     int64_t whose;
     void *address;
@@ -254,6 +254,13 @@ static void names_that_are_over(struct cluster *c, uint32_t rank, acp_engine *e,
             CHECK(acp_publish(e, key, value, 0, &whose, ACP_FOREVER) == ACP_E_TAKEN && whose == next);
         if (i % 2)
             CHECK(acp_publish(e, key, value, ACP_REPLACE, NULL, ACP_FOREVER) == ACP_OK);
+    }
+    meet(e);
+    for (uint32_t i = 0; i < 4 * c->count; i++) {
+        key[0] = i;
+        key[1] = 3000 + (i % 2 ? rank : next);
+        if (c->count > 1)
+            CHECK(acp_withdraw(e, key, &whose, ACP_FOREVER) == ACP_E_TAKEN && whose == (i % 2 ? before : next));
     }
     meet(e);
     for (uint32_t i = 0; i < 4 * c->count; i++) {

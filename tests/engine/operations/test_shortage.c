@@ -11,6 +11,8 @@
 #include "progress/progress.h"
 #include "transport/link.h"
 
+#include <errno.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static _Atomic bool none; /* is there for the thread of this engine: */
@@ -56,6 +58,18 @@ uint64_t __wrap_memory_available(void)
 {
     uint64_t left = __real_memory_available();
     return left < machine ? left : machine;
+}
+
+static _Atomic uint32_t interruptions; /* so many times a signal ends it */
+
+int fallocate(int fd, int mode, off_t offset, off_t size)
+{
+    if (interruptions) {
+        interruptions--;
+        errno = EINTR;
+        return -1;
+    }
+    return (int)syscall(SYS_fallocate, fd, mode, offset, size);
 }
 
 static void choose(acp_engine *e)
@@ -335,8 +349,22 @@ static void what_is_kept_for_answers_is_theirs(void)
     outbox_spares_free(&spares);
 }
 
+static void a_growth_that_a_signal_interrupts_goes_on(void)
+{
+    struct cluster c;
+    acp_ga_t ga;
+    void *address;
+    cluster_start(&c, 1, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    interruptions = 3;
+    CHECK(acp_memory_alloc(acp_engine_lane(c.engines[0]), 8 << 20, 0, &ga, &address) == ACP_OK);
+    CHECK(!interruptions);
+    memset(address, 1, 8 << 20);
+    cluster_stop(&c);
+}
+
 int main(void)
 {
+    a_growth_that_a_signal_interrupts_goes_on();
     what_is_kept_for_answers_is_theirs();
     what_the_machine_has_not_is_refused();
     all_answers_come();
