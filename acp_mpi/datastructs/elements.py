@@ -180,7 +180,7 @@ def unpack_many(element: _engine.Element, data: bytearray, count: int) -> list[A
 
 
 def array_of(element: _engine.Element, data: bytearray, count: int) -> Any:
-    """Return the elements as a NumPy array; as a memoryview where nobody has imported NumPy."""
+    """Return the elements as a NumPy array; as a memoryview where NumPy has not been imported."""
     if (numpy := numpy_in_use()) is not None:
         if not element.width:
             return numpy.empty(count, dtype_of(element))

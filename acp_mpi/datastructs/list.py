@@ -85,7 +85,7 @@ class List(ListCopies):
     def extend(self, values: Iterable[Any], rank: SupportsIndex | None = None) -> None:
         """Put all `values` behind the last element, those of an array or of another list as well.
 
-        All or none up to 64 KiB; more go in so many at a time, and others may get in between.
+        All or none up to 64 KiB; more go in by pieces, and others may get in between.
         """
         self._extend("List.extend", values, rank)
 

@@ -227,7 +227,7 @@ class Sequence(SequenceCopies):
     def _stretch(self, index: slice) -> tuple[int, int]:
         """Return where a slice begins and how many elements it has at most.
 
-        Only one that ends so many elements before the end needs the size.
+        Only an index that counts from the end needs the size.
         """
         start = max(-END, min(operator.index(index.start or 0), END))
         stop = END if index.stop is None else min(operator.index(index.stop), END)

@@ -18,8 +18,8 @@ class Vector(Sequence):
     def view(self) -> Any:
         """Return a NumPy array over the elements themselves, for ranks of the same node.
 
-        Without a copy. It is good until the vector grows or is destroyed; stores through it are
-        seen by everybody, and are not an operation of the vector. AddressError on other nodes.
+        Without a copy. The array is good until the vector grows or is destroyed; stores through it
+        are seen by all ranks, and are not an operation of the vector. AddressError on other nodes.
         """
         from acp_mpi.rma.arrays import view
 

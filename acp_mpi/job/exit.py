@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def show(hook: Callable[..., Any], error: BaseException, where: str) -> None:
-    """Have `hook` print an exception that nobody caught, and `where` that was.
+    """Have `hook` print an exception that was not caught, and `where` that was.
 
     Python's own prints many pieces, between which others could print; here they are one. Ctrl-C may
     come at any place: its traceback ends in the program's line.
@@ -76,7 +76,7 @@ class _Deadline:
 
 
 def flush() -> None:
-    """Bring out what was printed, as far as anybody reads it."""
+    """Bring out what was printed, as far as there are readers."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

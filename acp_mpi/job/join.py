@@ -211,7 +211,7 @@ class Job:
 
 
 def _limit(most_here: int, heap_size: int | None, settings: Settings, starter: int) -> int:
-    """Return the bytes of global memory that a rank may have where so many share a node."""
+    """Return the bytes of global memory that a rank may have when `most_here` share a node."""
     chosen = settings.heap_size if heap_size is None else _bytes_of("heap_size", heap_size)
     if chosen is None:
         chosen = _engine.memory_total() // 2 // most_here
@@ -323,5 +323,5 @@ def _introduce(
     own = next(member for member in members if member.name == place.group)
     count, slot = members[-1].slots.stop, own.slots[process.rank]
     started_together = range(founders) if own.offset < founders else own.slots
-    _engine.set_joined(started_together, founders)  # before a loss can be told
+    _engine.set_joined(started_together, founders)  # before a loss can be reported
     return learnt, company.enter(table.rows, count, slot, willing)

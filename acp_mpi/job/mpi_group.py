@@ -69,7 +69,7 @@ class Company:
     def _agreed(self, error: Exception | None, *good: bool) -> list[bool]:
         """Raise on every process if there is an error on any, else return what is good for all."""
         size = self._comm.Get_size()
-        # mpi4py duplicates the communicator to reduce objects, and so many cost 2 MB in MPICH
+        # mpi4py duplicates the communicator to reduce objects, and that many cost 2 MB in MPICH
         least = memoryview(bytearray(4 + 4 * len(good))).cast("i")
         for at, number in enumerate((size if error is None else self._rank, *good)):
             least[at] = number
@@ -150,7 +150,7 @@ def _pieces(rows: memoryview, count: int) -> Iterator[tuple[int, memoryview]]:
 
 
 def _seats(everyone: bytearray) -> tuple[list[int], bytes]:
-    """Return the first process of each one's node, and what each is told."""
+    """Return the first process of each one's node, and the contents of the answer to each."""
     members: dict[int, list[int]] = {}  # of a node: its first rank, how many
     firsts, hosts = [], set()
     runs, other = _WHERE.unpack_from(everyone)[2], _NOBODY
@@ -266,8 +266,9 @@ class MpiGroup:
         self._calls = Patience(self.comm)
         self.size = self.comm.Get_size()
         self.rank = self.comm.Get_rank()
-        # Hydra sends it when a rank ends early, also if told to leave the others alone. MPICH has a
-        # handler in C; one of Python would be undone at exit, and to ignore it is inherited.
+        # Hydra sends it when a rank ends early, even with the option to leave the others alone.
+        # MPICH has a handler in C; one of Python would be undone at exit, and to ignore it is
+        # inherited.
         _system.survive(_signal.SIGUSR1)
 
     def company(self, node: int, host: int) -> Company:
@@ -290,7 +291,7 @@ class MpiGroup:
         return list(self.comm.allgather(x))
 
     def from_first(self, make: Callable[[], Any]) -> Any:
-        """Return what the process with MPI rank 0 makes; its error is everybody's."""
+        """Return what the process with MPI rank 0 makes; its error is raised on all."""
         result, failed = None, None
         if self.rank == 0:
             try:
@@ -313,7 +314,7 @@ class MpiGroup:
         rest = bytearray(data[len(begin) :] or max(size - len(begin), 0))
         if rest:
             self._calls.broadcast(rest)
-            # over TCP the end of it may stay with an Open MPI that nobody calls again
+            # over TCP the end of it may stay with an Open MPI that is not called again
             self._calls.assemble()
         return self._mpi.pickle.loads((said[_SIZE.size :] + rest)[:size])
 

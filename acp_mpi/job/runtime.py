@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _FINALIZE = 2  # the barrier in which all say that they end
 _EXCHANGE = 1  # barriers of the library's own collectives
-_MOURNING = 0.25  # s: launchers are to hear first of the rank that was lost, and of its exit code
+_MOURNING = 0.25  # s: launchers are to learn first of the rank that was lost, and of its exit code
 _INTERRUPTED = 130  # the exit code that shells have for SIGINT
 
 _count = 0

@@ -1,7 +1,7 @@
 """How addresses and small objects get around a job: names, bcast, allgather.
 
-Objects are pickled into global memory of the rank that offers them; only their address and
-length travel through the job's board or the ranks' post words.
+Objects are pickled into global memory of the rank that offers them; only their address and length
+travel through the job's name service or the ranks' post words.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PAIR = struct.Struct("<QQ")
 _EXCHANGE = 1  # barriers of the library's own collectives
 _MEETINGS = 2  # in each: when all offer, and when all have read
 
-# One thread publishes at a time: what a name stands for is what its keeper was told last.
+# One thread publishes at a time: the last value that its keeper got is the name's.
 _publishing = RLock()
 os.register_at_fork(after_in_child=_publishing._at_fork_reinit)  # type: ignore[attr-defined]
 _behind = allocate_lock()  # while another thread ends what Ctrl-C has ended for its caller
@@ -57,7 +57,7 @@ def _key(name: str, function: str) -> tuple[int, int]:
 def publish(name: str, x: Any, *, replace: bool = False) -> None:
     """Make object `x` available to every rank under `name`.
 
-    Local: nobody waits. `x` is pickled; addresses are ints. Kept until `withdraw`, `reset` or
+    Local: it does not wait. `x` is pickled; addresses are ints. Kept until `withdraw`, `reset` or
     `finalize`, or this rank is lost. A later one of this rank replaces it; ValueError if another
     rank that lives has published the name, unless `replace`.
     """
@@ -81,7 +81,7 @@ def publish(name: str, x: Any, *, replace: bool = False) -> None:
 def withdraw(name: str) -> None:
     """Take back what this rank has published under `name`: nothing of it is left.
 
-    Local. KeyError if nobody has published it, ValueError if another rank has.
+    Local. KeyError if no rank has published it, ValueError if another rank has.
     """
     _engine.demand("withdraw")
     key = _key(name, "withdraw")
@@ -209,7 +209,7 @@ def _catch_up(function: str, block: Any, meetings: int) -> None:
         for _ in range(meetings):
             _engine.meet(function, _EXCHANGE)
         _post(None)
-    except Error:  # somebody has died, or the job is over
+    except Error:  # a rank has died, or the job is over
         pass
     finally:
         _behind.release()

@@ -1,7 +1,7 @@
 """`with acp.progress():` keeps a program's own MPI windows moving while it computes.
 
 In most MPIs, what other ranks put into a window arrives when the rank that owns it calls MPI. A
-native thread does so in its place: one for the process, while anybody wants it.
+native thread does so in its place: one for the process, while any caller wants it.
 """
 
 import atexit
@@ -74,7 +74,7 @@ class _Driver:
             self._stop()
 
     def resume(self) -> None:
-        """Start it again if anybody wants it."""
+        """Start it again if any caller wants it."""
         with self._lock:
             self._paused = False
             if self._wanted:

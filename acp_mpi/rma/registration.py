@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _waiting: dict[int, AtKey] = {}  # by id, as those below
-_published: dict[int, AtKey] = {}  # keeps the buffers of keys that nobody holds
+_published: dict[int, AtKey] = {}  # keeps the buffers of keys without references
 _changing = RLock()  # one thread publishes or ends keys at a time
 os.register_at_fork(after_in_child=_changing._at_fork_reinit)  # type: ignore[attr-defined]
 

@@ -78,8 +78,8 @@ class Window:
 def size_wanted(has_mpi: bool, size: int | None, needless: bool) -> tuple[int, str]:
     """Return the size of this process's window part, and if it is 0, why.
 
-    `needless`: it is no road here, and a program of mpi4py that was spawned as it is does not ask
-    for it. Making it is a quarter of the time that 32 processes take to join.
+    `needless`: the window is not a road here, and a program of mpi4py that was spawned as it is
+    does not use it. Making it is a quarter of the time that 32 processes take to join.
     """
     if not has_mpi:
         return 0, "none: this process has no MPI"

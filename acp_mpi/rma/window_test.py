@@ -1,4 +1,4 @@
-"""The self-test of an MPI window: are puts there after a flush, with nobody at the target."""
+"""The self-test of an MPI window: puts are there after a flush, without calls at the target."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ _ARRIVAL = 10.0  # seconds for a put to arrive when the target drives MPI
 
 
 def run(process: Any, nodes: Sequence[int], slots: range, probe: int) -> str:
-    """Return "" if puts between nodes need nobody at the target, else which one did.
+    """Return "" if puts between nodes need no calls at the target, else which one did.
 
     The first rank of each node puts a word to the first of the next one, in rounds: a putting rank
     calls MPI, so it is not a target at that time. All others wait without MPI, and the thread of

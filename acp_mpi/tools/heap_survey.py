@@ -1,4 +1,4 @@
-"""The heaps of a running job, seen from outside: read-only, and without asking anybody."""
+"""The heaps of a running job, seen from outside: read-only, and without involving its processes."""
 
 import contextlib
 import os

@@ -55,7 +55,7 @@ def listed(heap: RankHeap) -> tuple[list[ContainerUse], list[ContainerUse]]:
 
 
 def is_colourful(stream: TextIO) -> bool:
-    """Return whether colours can be seen there and nobody has declined them."""
+    """Return whether the stream shows colours and the user has not declined them."""
     return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 

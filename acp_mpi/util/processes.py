@@ -23,7 +23,7 @@ _LOOK_MS = 500
 def end_of(pid: int) -> int:
     """Return a descriptor that is readable once a process has ended, waited for or not.
 
-    Before Linux 5.3 a thread looks twice a second. ProcessLookupError: there is no such process.
+    Before Linux 5.3 a thread looks twice a second. ProcessLookupError: the process does not exist.
     """
     try:
         return _system.pidfd_open(pid)
@@ -40,7 +40,7 @@ def end_of(pid: int) -> int:
 
 
 def _look(held: int, pid: int, began: int) -> None:
-    """Write to the descriptor when the process has ended; stop when nobody reads there any more.
+    """Write to the descriptor when the process has ended; stop when its reader has gone.
 
     To close it would not do: a process that was forked meanwhile may hold it, too. Nothing is
     imported here: that process would find the lock of a module taken.

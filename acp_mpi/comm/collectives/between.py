@@ -105,7 +105,7 @@ def reduce_scatter(own: int, other: int, r: int) -> Rounds:
 
 
 def barrier(own: int, other: int, r: int) -> Rounds:
-    """Let nobody go before all of both groups have come."""
+    """Keep all members until all of both groups have come."""
     come = without_bytes(tree.reduce(own, r, 0, False))
     go = without_bytes(tree.bcast(own, r, 0))
     nothing = place(TMP, 0, 0)

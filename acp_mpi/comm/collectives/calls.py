@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, SupportsIndex, TypeVar, overload
 
-    T = TypeVar("T")  # in lists T | Any: the object of a rank, or None, where nobody looks for that
+    T = TypeVar("T")  # in lists T | Any: the object of a rank, or None, of any type
 
     from acp_mpi.comm.collectives.sizes import Flow
 

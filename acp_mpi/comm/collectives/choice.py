@@ -53,7 +53,7 @@ FEW = 8  # number of members up to which straight messages are as good as any tr
 
 
 def even(count: int, pieces: int) -> list[int]:
-    """Divide `count` elements into so many pieces, the first ones one longer."""
+    """Divide `count` elements into `pieces`, the first ones one longer."""
     size, more = divmod(count, pieces)
     return [size + 1] * more + [size] * (pieces - more)
 
@@ -78,7 +78,7 @@ def bcast(n: int, r: int, root: int, count: int, width: int) -> Paper:
 
 
 def met(n: int, r: int, root: int, paper: Paper) -> Paper:
-    """Add to what all get from the root that nobody goes on before all have come."""
+    """Extend a plan so that no member goes on before all have come."""
     rounds, sizes = paper
     rounds = rounds + without_bytes(tree.reduce(n, r, root, True))
     if n > 2:  # else the root is all that the other one waits for

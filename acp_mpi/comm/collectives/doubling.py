@@ -104,7 +104,7 @@ def scan(n: int, r: int, exclusive: bool = False) -> Rounds:
 
 
 def barrier(n: int, r: int) -> Rounds:
-    """Let nobody go before all have come: words without bytes to those 1, 2, 4 ... ahead."""
+    """Keep all members until all have come: words without bytes to those 1, 2, 4 ... ahead."""
     rounds: Rounds = []
     distance = 1
     while distance < n:

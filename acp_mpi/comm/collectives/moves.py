@@ -34,7 +34,7 @@ def bcast(
 ) -> Flow:
     """Fill `out` of all ranks with `x` of the root; of the other group's, between two.
 
-    `meets`: nobody goes on before all have come.
+    `meets`: no member goes on before all have come.
     """
     top = team.place(root, function)
     takes = team.me != top and (not team.other or top >= team.own)
@@ -83,7 +83,7 @@ def _moved(
     context: int,
     pickled: str | None,
 ) -> Flow:
-    """Carry out what moves pieces of so many elements and folds nothing."""
+    """Carry out a plan that moves pieces of equal sizes and folds nothing."""
     if given is not None and wanted is not None:
         same_type(function, given, wanted, moves=True)
         given = apart(given, wanted, same=False)
@@ -267,7 +267,7 @@ def alltoall(
 
 
 def barrier(function: str, team: Team, context: int) -> Flow:
-    """Let nobody go before all have come."""
+    """Keep all members until all have come."""
 
     def write() -> Paper:
         if team.other:

@@ -163,7 +163,7 @@ def allgather(function: str, team: Team, context: int, x: Any, call: str = "allg
         if rest:
             yield from go_on
         return _by_rank(team, _joined(team, heads, rest, lengths))
-    # Between two groups nobody knows the lengths of its own: each gives everybody its rest.
+    # Between two groups no member knows the lengths of its own: each gives all others its rest.
     return (yield from alltoall(function, team, context, [x] * many, call))
 
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def part(function: str, team: Team) -> Flow:
-    """Let nobody go before all have come.
+    """Keep all members until all have come.
 
-    Until all have come a death ends it for all. From then on members end, and it matters to those
-    only that have not heard yet and would have heard from the dead.
+    Until all have come a death ends it for all. From then on members end, and a death matters only
+    to members that still wait for a message by way of the dead.
     """
     come, go = team.context(), team.context()
     ways = (

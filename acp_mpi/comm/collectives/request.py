@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _running: set[CollectiveRequest] = set()  # their memory must stay, also when they are dropped
 _begun = 0  # since the last sweep
-_SWEEP = 16  # so many, and one for each that was left
+_SWEEP = 16  # and one more for each that was left
 
 
 def _last(listed: list[Any]) -> tuple[Any, int]:
@@ -29,7 +29,7 @@ def _last(listed: list[Any]) -> tuple[Any, int]:
 
 
 _lone = {object()}
-_DROPPED = _last([*_lone])[1]  # of one that nobody else has; releases of Python count differently
+_DROPPED = _last([*_lone])[1]  # without other references; releases of Python count differently
 
 
 def _sweep() -> None:
@@ -39,7 +39,7 @@ def _sweep() -> None:
     while listed:
         one, references = _last(listed)
         if references <= _DROPPED:
-            with suppress(Exception):  # nobody asks for it
+            with suppress(Exception):  # not wanted
                 one.test()
             one._error = None  # which would hold it
         if not one._under_way():
@@ -104,7 +104,7 @@ class CollectiveRequest(Request):
 
     @contextmanager
     def held(self) -> Iterator[_engine.Collective | None]:
-        """Lend what is under way, which nobody ends meanwhile; None if another thread is at it."""
+        """Lend the native collective, which no other then ends; None if another thread has it."""
         if not self._turn.acquire(blocking=False):
             yield None
             return

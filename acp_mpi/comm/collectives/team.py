@@ -49,7 +49,7 @@ class Team:
         self.contexts = _engine.Contexts(int.from_bytes(_engine.sha256(of + text)[:8], "little"))
         self.pickler = pickler
         self.plans: dict[Any, _engine.Plan] = {}
-        self.span = 0  # lists of objects have so many places, for each rank; 0: one for each member
+        self.span = 0  # places of lists of objects, for each rank; 0: one for each member
         self.over = False  # after a reset others have its contexts
 
     @property

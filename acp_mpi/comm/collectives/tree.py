@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def _children(n: int, v: int) -> tuple[int, list[int]]:
     """Return the distance to the parent of member `v` of a tree from 0, and those to its children.
 
-    The root is n or more from nobody. The largest subtree comes first.
+    No member is n or more from the root. The largest subtree comes first.
     """
     mask = 1
     while mask < n and not v & mask:

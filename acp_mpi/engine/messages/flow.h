@@ -59,7 +59,7 @@ struct parcel {
     uint64_t block; /* of the own heap; 0: none yet */
     acp_request *request; /* to be ended when the bytes are free again; NULL: none */
     uint8_t state;
-    bool taken; /* WORD_TAKEN has come */
+    bool taken; /* the receiver takes its bytes: WORD_TAKEN, or all fit one frame */
     bool met;   /* WORD_MET has come for bytes that are to be kept */
     bool began_in_vain; /* tried for the receives that were posted when the receiver stopped this flow */
 };

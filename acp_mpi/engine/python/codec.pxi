@@ -81,8 +81,8 @@ cdef class Codec:
         return pickle_module().loads(PyMemoryView_FromMemory(<char *>p, size, PyBUF_READ))
 
 
-# Keys that are equal in Python have the same bytes: a letter, then what there is to say. Whole
-# numbers of any type are integers.
+# Keys that are equal in Python have the same bytes: a letter, then the value. Whole numbers of any
+# type are integers.
 
 
 cdef bytes key_bytes(object x, Handle whose, str method):

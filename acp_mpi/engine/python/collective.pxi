@@ -119,7 +119,7 @@ cdef class Collective:
                 PyMemoryView_FromMemory(<char *>left, size, PyBUF_READ),
                 PyMemoryView_FromMemory(<char *>right, size, PyBUF_READ))
         except BaseException:
-            self.over()  # the others hear of it
+            self.over()  # the others are told
             raise
         with nogil:
             acp_collective_folded(self.under_way)
@@ -131,7 +131,7 @@ cdef class Collective:
         try:
             limit = nanoseconds(timeout, self.function)
         except BaseException:
-            self.over()  # the others hear of it
+            self.over()  # the others are told
             raise
         self.carry(limit)
 
@@ -150,7 +150,7 @@ cdef class Collective:
         return self.over()
 
     def run_for(self, seconds: float) -> bool:
-        """Carry it out in this thread for so long; return whether it has ended."""
+        """Carry it out in this thread for that time; return whether it has ended."""
         cdef int64_t limit = nanoseconds(seconds, self.function)
         cdef int64_t end = end_of(limit)
         cdef int rc
@@ -171,7 +171,7 @@ cdef class Collective:
     def farewell(self, lost: int | None, why: int) -> None:
         """End it before it has begun; `lost`: the dead rank that is the reason, or None.
 
-        `why`: of an error for calls that do not belong together, which the others hear of; or 0.
+        `why`: of an error for calls that do not belong together, which the others are told; or 0.
         """
         if lost is not None:
             acp_collective_lost(self.under_way, lost)

@@ -11,8 +11,8 @@ cdef uint64_t room_kept = 0
 cdef class Plan:
     """Steps of one member, and the room that they need between what is given and what comes out.
 
-    `steps` are those of acp.h, packed; `rooms` the bytes of the three buffers that are
-    nobody's. The death of any of `ranks` ends it. With fold -1 the caller folds.
+    `steps` are those of acp.h, packed; `rooms` the bytes of the three buffers of the plan itself.
+    The death of any of `ranks` ends it. With fold -1 the caller folds.
     """
     cdef acp_plan plan
     cdef acp_step *steps

@@ -37,7 +37,7 @@ def raw_bytes(x) -> bytes:
 
 
 cdef class Element:
-    """A type of elements: its bytes, its letter or functions, and how others learn of it."""
+    """A type of elements: its bytes, its letter or functions, and its form for others."""
     cdef readonly uint64_t width
     cdef readonly bytes note
     cdef char code  # 0: by the functions
@@ -96,7 +96,7 @@ cdef class Element:
                 (<float *>p)[0] = <float>d
             return 0
         if letter == c"?":
-            # Of other values the truth is no number: that of the text "False" is true.
+            # The truth of other values is not a number: that of the text "False" is true.
             if x is not True and x is not False:
                 d = real(x)
                 if (d == -1 and PyErr_Occurred() != NULL) or (d != 0 and d != 1):
@@ -137,7 +137,7 @@ cdef class Element:
         return 0
 
     cdef int refused(self, object x, Handle whose, str method) except -1:
-        # An error of the conversion is told again, with what was wanted; others stay.
+        # An error of the conversion is raised anew, with the wanted type; others stay.
         cdef bint large = False
         if PyErr_Occurred() != NULL:
             large = PyErr_ExceptionMatches(OverflowError)

@@ -2,7 +2,7 @@
 
 from cython cimport freelist
 
-DEF COMMITTED = 1048576  # giving out so much may take long enough to let others run
+DEF COMMITTED = 1048576  # committing that much may take long enough to let others run
 
 ctypedef int (*heap_function)(acp_lane *, HeapCall, acp_handle_t *) noexcept nogil
 
@@ -94,7 +94,7 @@ def block_of(str function, size: int, rank: int) -> int:
 def free(ga: Int) -> None:
     """Give the block at `ga` back to the heap of its rank, from any rank.
 
-    Nobody may use it any more. AddressError for what `malloc` did not return or was freed already;
+    No rank may use it any more. AddressError for what `malloc` did not return or was freed already;
     the heap stays as it is then. Large free memory goes back to the system.
     """
     cdef HeapCall r

@@ -42,7 +42,7 @@ cdef extern from "inspect/heap_walk.h" nogil:
 
 DEF MEMBERS = 4096  # that share a node
 
-NOTICE = NOTICE_OFFSET - POST_OFFSET  # a word of `post_ga` that onlookers are told
+NOTICE = NOTICE_OFFSET - POST_OFFSET  # a word of `post_ga` that observers get
 
 _USES = {
     USE_VACANT: "vacant", USE_FREE: "free", USE_MALLOC: "malloc", USE_SPARE: "spare",

@@ -46,7 +46,7 @@ def create(*, bytes secret, bytes job, node: int, memory_limit: int, starter_siz
 
 
 def watch_lifeline(descriptor: int) -> None:
-    """End this process, and close the descriptor of a pipe, when nobody can write to that any more."""
+    """End this process, and close the descriptor of a pipe, when its last writer has gone."""
     need("init")
     cdef int rc = acp_lifeline(engine, descriptor)
     if rc != ACP_OK:
@@ -185,7 +185,7 @@ def mates() -> int:
 
 
 def lower_limit(limit: int) -> None:
-    """Lower the limit of this rank's memory to so many bytes, or to what is committed already."""
+    """Lower the limit of this rank's memory to that size, or to what is committed already."""
     need("init")
     acp_memory_lower(engine, limit)
 

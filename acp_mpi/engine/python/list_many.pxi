@@ -134,7 +134,7 @@ cdef class ListHandle(ListReader):
                     self.span((0, 0), (0, 0), (0, 0), other, 0), 0)
 
     def _drop_all(self, str function) -> None:
-        """Take out all elements; what they hold is buried later."""
+        """Take out all elements; their blocks are given back later."""
         self.called(function, METHOD_LIST_CLEAR, 0, None, 0)
 
     def _bury_some(self, str function) -> tuple[bool, list[int]]:

@@ -86,9 +86,9 @@ cdef class Status:
         self.size, self.note = got.size, got.note
 
     def count(self, what=1) -> int:
-        """Return how many elements it has of so many bytes, or of a NumPy type.
+        """Return the number of elements of that many bytes each, or of a NumPy type.
 
-        ValueError if its size is no multiple of that.
+        ValueError if its size is not a multiple of that.
         """
         each = what if isinstance(what, int) else mail_payload().width_of(what)
         if each <= 0 or self.size % each:

@@ -40,13 +40,13 @@ cdef class MapHandle(MapCalls):
 
     cdef bint pieces(self, str name, uint64_t key_hash, uint64_t stamp, uint64_t size,
                      object room, char *to) except -1:
-        # So many bytes of the box of an element, and some to make words, into `room`; False: there
-        # is no such box any more.
+        # Bytes of the box of an element, and some to make words, into `room`; False: the box has
+        # gone.
         return self.pieces_from(name, key_hash, stamp, 0, (size + 7) & ~<uint64_t>7, room, to)
 
     cdef bint pieces_from(self, str name, uint64_t key_hash, uint64_t stamp, uint64_t begin,
                           uint64_t size, object room, char *to) except -1:
-        # Exactly so many, from any of them on.
+        # Exactly that many, from any of them on.
         cdef map_request r
         cdef Call c
         cdef uint64_t at = 0, most = CALL_MOST

@@ -71,7 +71,7 @@ cdef class PartsHandle(MapHandle):
             call_done(self.function(name), c)
 
     def _make_room(self, str name, uint64_t elements) -> None:
-        """Make room for so many elements in all."""
+        """Make room for that many elements in all."""
         cdef uint64_t each = elements // (self.count * STRIPES) + 1
         for part in range(self.count):
             call_done(self.function(name),

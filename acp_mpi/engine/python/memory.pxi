@@ -4,7 +4,7 @@ from cpython.buffer cimport (PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_FillInfo, Py
                              PyObject_GetBuffer)
 
 
-DEF BIG = 1048576  # committing and releasing so much takes long enough to let others run
+DEF BIG = 1048576  # committing and releasing that much takes long enough to let others run
 
 
 cdef class Block:

@@ -87,7 +87,7 @@ cdef bint put_back(Call c, Orphans o) except -1:
 
 
 cdef int bury_orphans(uint64_t after, Orphans o) except -1:
-    # Nobody waits for it; without room for the operations another time.
+    # No call waits for it; without room for the operations another time.
     cdef HeapCall r
     cdef uint64_t h
     if not settled(o):
@@ -121,14 +121,14 @@ cdef int leave_orphans(list blocks, Call c=None) except -1:
 
 
 cdef int leave_brought(Call c) except -1:
-    # An exception is on its way: nobody will take what the call brings.
+    # An exception is on its way: the results of the call will not be taken.
     cdef Orphans o = Orphans.__new__(Orphans)
     o.call = c
     return 0 if engine == NULL else when_known(c.pending, o)
 
 
 cdef int leave_allocation(HeapCall r, uint64_t pending) except -1:
-    # An exception is on its way: nobody will learn the address.
+    # An exception is on its way: the address would be lost.
     cdef Orphans o = Orphans.__new__(Orphans)
     o.allocation = r
     return 0 if engine == NULL else when_known(pending, o)

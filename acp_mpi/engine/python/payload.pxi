@@ -125,7 +125,7 @@ cdef object object_parcel(object x, parcel *p, str function):
 
 
 cdef object pack(object x, parcel *p, str function):
-    # Fills the parcel; returns what keeps its bytes, and with DESCRIBED the header beside it.
+    # Fills the payload; returns the owner of its bytes, and with DESCRIBED the header beside it.
     p.viewed = False
     kind = type(x)
     if kind is bytes or kind is bytearray:

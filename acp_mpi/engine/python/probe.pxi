@@ -2,7 +2,7 @@
 
 
 cdef void taken_drop(acp_engine *e, uint64_t taken) noexcept:
-    # Nobody wants the message: its memory is given back.
+    # The message is not wanted: its memory is given back.
     cdef acp_request *request = NULL
     cdef acp_lane *lane = acp_lane_take(e)
     if lane == NULL:

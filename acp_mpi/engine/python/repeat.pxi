@@ -164,7 +164,7 @@ def repeat(str function, x, out, op, root, counts, out_counts) -> bool:
         return False
     try:
         c.begin(function, l.plan, l.contexts.take())
-    except Exception:  # there is no room: the long way tells the others, in the same context
+    except Exception:  # no room: the long way tells the others, in the same context
         l.contexts.calls -= 1
         return False
     c.carry(ACP_FOREVER)

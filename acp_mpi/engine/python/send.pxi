@@ -2,7 +2,7 @@
 
 
 cdef Request under_way(str function, parcel *p, object keep, const mail_call *c):
-    # A request that owns the parcel's buffer from now on.
+    # A request that owns the payload's buffer from now on.
     cdef Request r = Request.__new__(Request)
     r.function, r.context, r.peer, r.tag = function, c.envelope.context, c.dest, c.envelope.tag
     r.sends = True
@@ -18,7 +18,7 @@ cdef Request under_way(str function, parcel *p, object keep, const mail_call *c)
 
 
 cdef Request over_at_once(str function, int64_t tag, bint sends):
-    # With nobody.
+    # A request with NOBODY.
     cdef Request r = Request.__new__(Request)
     r.function, r.peer, r.tag, r.sends, r.over = function, NOBODY, tag, sends, True
     return r
@@ -26,7 +26,7 @@ cdef Request over_at_once(str function, int64_t tag, bint sends):
 
 cdef Request post_parcel(str function, parcel *p, object keep, uint32_t dest, int64_t tag,
                          uint64_t context, bint wanted):
-    # None: it is done, and no request was wanted. What of the parcel is viewed stays the caller's
+    # None: it is done, and no request was wanted. The viewed part of the payload stays the caller's
     # unless a request takes it over.
     cdef mail_call c
     c.dest, c.data = dest, p.data

@@ -84,7 +84,7 @@ cdef int request_give_up(Request r) except -1:
 
 
 cdef Request left_behind(Request r):
-    # Another request for the message, which nobody waits for yet, and the buffer is free.
+    # Another request for the message, which no call waits for yet, and the buffer is free.
     cdef Request late = Request.__new__(Request)
     late.function, late.context, late.peer, late.tag = r.function, r.context, r.peer, r.tag
     late.request, r.request = r.request, NULL
@@ -125,7 +125,7 @@ cdef int to_the_next(Request r) except -1:
 
 
 cdef Stray untaken(Request r):
-    # The message that has come, as nobody has taken it; None if there is none.
+    # The message that has come, unless it has been taken; None if there is none.
     cdef Stray stray = Stray.__new__(Stray)
     cdef const char *data
     if r.request == NULL:  # Ctrl-C came while the view was brought to the buffer

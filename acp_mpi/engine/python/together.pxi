@@ -171,7 +171,7 @@ def barrier(ranks=None, timeout: float | None = None) -> None:
 def sync(timeout: float | None = None) -> None:
     """Complete this process's operations, then wait for all ranks (seed 003, table 1).
 
-    Collective over the living ranks. Raises the errors of operations that nobody completed,
+    Collective over the living ranks. Raises the errors of operations that no call completed,
     PeerLostError if a rank has died that `refresh` has not accepted, Error if one is in finalize,
     TimeoutError after `timeout` seconds.
     """
@@ -238,7 +238,7 @@ def board_put_again() -> None:
 
 
 def board_get(low, high, timeout: float | None) -> tuple[int, int]:
-    """Return the two words under a 128-bit name, once somebody has stored them."""
+    """Return the two words under a 128-bit name, once a rank has stored them."""
     need("lookup")
     cdef uint64_t key[2]
     cdef uint64_t value[2]

@@ -4,7 +4,7 @@ def wait_any(str function, requests: Sequence[Request], collectives: Sequence[Co
              timeout: float | None = None) -> None:
     """Wait until one of the engine's is done, or a collective has something for Python to do.
 
-    TimeoutError after `timeout` seconds. Nobody ends a collective meanwhile: its request's lock.
+    TimeoutError after `timeout` seconds. A collective cannot end meanwhile: its request's lock.
     """
     need(function)
     cdef uint32_t count = len(requests), collective_count = len(collectives), i

@@ -34,7 +34,7 @@ def window_part() -> tuple[int, int, int, int, int]:
 def window_attach(*, user: str, window: int, comm: int, byte: int, word4: int, word8: int,
                   any_source: int, any_tag: int, first_slot: int, count: int, starter_end: int,
                   heap_begin: int, heap_end: int) -> None:
-    """Tell the engine how to call MPI on the window; it is no road yet.
+    """Tell the engine how to call MPI on the window; it is not a road yet.
 
     `user` is the path of a loaded module that depends on the MPI library, the next five are MPI
     handles. The members' slots begin at `first_slot`; all of them have starter memory up to

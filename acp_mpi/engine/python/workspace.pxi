@@ -183,7 +183,7 @@ cdef class WorkspaceHandle(Handle):
         return looked
 
     def _zero(self, str function, list sizes: list[int]) -> None:
-        """Set the bytes of each part, of which it has so many, to zero."""
+        """Set the bytes of each part, as many as `sizes` has for it, to zero."""
         cdef Round r = Round(function)
         cdef uint64_t at, n, size
         need(function)

@@ -14,7 +14,7 @@ from acp_mpi.job.rendezvous.messages import HEADER_SIZE, Kind, check_payload, me
 from acp_mpi.job.rendezvous.packing import pack_text
 from acp_mpi.job.rendezvous.secret import job_id
 
-_PATIENCE = 20.0  # s for an answer that waits for nobody
+_PATIENCE = 20.0  # s for an answer that depends on no other process
 _PAUSE = 0.02  # between tries
 
 

@@ -18,13 +18,13 @@ _KEEPERS = 3
 def find(founders: int) -> str | None:
     """Return the address of the registry; None: there is none that can be found."""
     for slot, word in _words(founders, _engine.fetch_add8, 0):
-        if word or slot == 0:  # as long as the first lives, nobody makes one without its word
+        if word or slot == 0:  # as long as the first lives, no other makes one without its word
             return address_of(word)
     return None
 
 
 def announce(founders: int, address: str) -> str | None:
-    """Say where the registry is; return where the one is that somebody else has announced."""
+    """Publish where the registry is; return the address that another process has announced."""
     own, said = _word(address), 0
     for _, word in _words(founders, _engine.fetch_cas8, 0, own):
         if word and word != own:

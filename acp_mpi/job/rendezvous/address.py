@@ -32,7 +32,7 @@ def address_towards(host: str) -> str:
 def own_address() -> str:
     """Return the address by which this host is reached from elsewhere, loopback if it is not."""
     try:
-        return address_towards("192.0.2.1")  # RFC 5737: an address of nobody
+        return address_towards("192.0.2.1")  # RFC 5737: an address without a host
     except OSError:
         return "127.0.0.1"
 

@@ -11,7 +11,7 @@ import errno
 import time
 
 _GLANCE = 0.01  # s, for an address after its time is up
-_IDLE, _BETWEEN, _PROBES = 30, 10, 3  # s of silence, s between questions, and so many of these
+_IDLE, _BETWEEN, _PROBES = 30, 10, 3  # s of silence, s between probes, and number of these
 
 
 class Connection(_socket.socket):
@@ -27,7 +27,7 @@ class Connection(_socket.socket):
 def keep_alive(sock: _socket.socket) -> None:
     """Have the system ask the other end whether it is there, for a host may vanish without a word.
 
-    A member that waits for others on such a connection hears of it within a minute.
+    A member that waits for others on such a connection learns of its end within a minute.
     """
     sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_KEEPALIVE, 1)
     sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_KEEPIDLE, _IDLE)
@@ -38,8 +38,8 @@ def keep_alive(sock: _socket.socket) -> None:
 def dial(where: tuple[str, int], timeout: float) -> Connection:
     """Connect to host and port, trying each address of the host; raises OSError.
 
-    One that leads nowhere leaves time for the others. Where somebody may listen yet, that is the
-    error that is raised, and not that another address is out of reach.
+    An address that leads nowhere leaves time for the others. If a listener may come yet, that is
+    the error that is raised, and not that another address is out of reach.
     """
     failed: OSError | None = None
     end = time.monotonic() + timeout
@@ -61,7 +61,7 @@ def _call(connection: Connection, address: tuple[object, ...], timeout: float) -
         connection.settimeout(timeout)
         connection.connect(address)
         if connection.getsockname() == connection.getpeername():
-            # nobody listens, and the system gave this end the very port that it called
+            # without a listener, the system gave this end the very port that it called
             raise ConnectionRefusedError(errno.ECONNREFUSED, "connection refused")
         keep_alive(connection)
         # a short message after another would wait 40 ms for the other side's acknowledgement

@@ -86,7 +86,7 @@ def _enter(
 ) -> Connection:
     """Return a connection on which both sides have proved themselves.
 
-    Raises `ended`, if given, when nobody listens there any more.
+    Raises `ended`, if given, when the listener has gone.
     """
     job, pause = job_id(secret), _PAUSE
     while True:

@@ -17,10 +17,10 @@ class Expectation(Protocol):
     sizes: Mapping[str, int]  # of the groups with names that are known before they come
 
     def check(self, new: Announcement, come: Come) -> None:
-        """Raise Error unless a group of which nobody has come yet belongs to the job."""
+        """Raise Error unless a group without any member so far belongs to the job."""
 
     def met(self, groups: int, ranks: int) -> bool:
-        """Return whether so many complete groups, with so many ranks, are all."""
+        """Return whether this number of complete groups, with that of ranks, is the whole job."""
         ...
 
     def order(self, come: Come) -> Iterable[str]:
@@ -28,7 +28,7 @@ class Expectation(Protocol):
         ...
 
     def absent(self, come: Come) -> list[str]:
-        """Say which groups are missing of which nobody has come."""
+        """Return the missing groups without any member so far."""
         ...
 
     def nameless(self, come: Come) -> int:
@@ -37,7 +37,7 @@ class Expectation(Protocol):
 
 
 class Number:
-    """So many groups, in the order of their names."""
+    """A number of groups, in the order of their names."""
 
     sizes: Mapping[str, int] = {}
 
@@ -116,7 +116,7 @@ class Names:
 
 
 class Slots:
-    """Groups that fill so many slots without gaps; each has its first slot for a name."""
+    """Groups that fill a number of slots without gaps; each has its first slot for a name."""
 
     sizes: Mapping[str, int] = {}
 
@@ -152,7 +152,7 @@ class Slots:
         return sorted(come, key=int)
 
     def absent(self, come: Come) -> list[str]:
-        """Say which slots nobody claims."""
+        """Return the slots without a claim."""
         free = set(range(self._count))
         for name, group in come.items():
             free.difference_update(range(int(name), int(name) + group.size))

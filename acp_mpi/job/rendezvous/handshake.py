@@ -126,7 +126,7 @@ def client_steps(
         raise failure(Refusal.BAD_VERSION, theirs)
     challenge += yield b"", _CHALLENGE.size - _BEGIN.size
     _, _, status, _, server_slot, _, mac = _CHALLENGE.unpack(challenge)
-    # This one, and another version, come without a MAC: there is no secret or no format in common.
+    # This one, and another version, come without a MAC, for want of a common secret or format.
     # Believing a forged one costs no more than the cut its forger could make.
     if status == Refusal.BAD_JOB:
         raise failure(status)

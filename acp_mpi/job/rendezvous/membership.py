@@ -61,7 +61,7 @@ class Membership:
 
     @property
     def rows(self) -> memoryview:
-        """All rows in the order of their slots; nobody appends while this is kept."""
+        """All rows in the order of their slots; none is appended while this is kept."""
         return memoryview(self._rows)
 
     def group(self, name: str) -> Group:
@@ -129,7 +129,7 @@ class Membership:
 
 
 def first_without(rows: bytes) -> int | None:
-    """Return the index of the first row of zeros, which stands for none; None: there is no such."""
+    """Return the index of the first row of zeros, which stands for none; None: no such row."""
     nonces = struct.iter_unpack(f"<Q{ROW_SIZE - 8}x", rows)
     return next((index for index, (nonce,) in enumerate(nonces) if not nonce), None)
 

@@ -32,7 +32,7 @@ class Roll:
         return self._expected.met(self._whole, self._ranks)
 
     def enter(self, new: Announcement, origin: str) -> None:
-        """Note what a member announces, or raise Error with what it should be told."""
+        """Note what a member announces, or raise Error with the text to be sent to it."""
         self._check_version(new)
         group = self._groups.get(new.name)
         if group is None:
@@ -69,7 +69,7 @@ class Roll:
             del self._groups[old.name]
 
     def fail(self, name: str, reason: str) -> str:
-        """Note that the rest of a group will not come; return what everybody is to be told."""
+        """Note that the rest of a group will not come; return the text to be sent to all."""
         self._failures[name] = reason
         return f"group {name!r} ended before it had joined: {reason}"
 

@@ -1,4 +1,4 @@
-"""The secret of a job: 256 bits that its processes share and nobody else knows."""
+"""The secret of a job: 256 bits that its processes alone share."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def write(path: str | os.PathLike[str], secret: bytes) -> None:
 def read(path: str | os.PathLike[str]) -> bytes:
     """Return the secret in a file of 64 hexadecimal digits.
 
-    Raises PermissionError if anybody but the calling user may read the file, and Error if there
-    is no such file or no secret in it.
+    Raises PermissionError if any user but the calling one may read the file, and Error if there is
+    no such file or no secret in it.
     """
     try:
-        # nobody need write to a pipe of that name, and a terminal of it is not to be this process's
+        # a pipe of that name may have no writer, and a terminal must not become this process's
         with open(
             os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY), "rb"
         ) as file:
-            # of the open file, so that nobody can swap it between look and read
+            # of the open file, so that it cannot be swapped between look and read
             state = os.fstat(file.fileno())
             _refuse_if_shared(path, state)
             text = file.read(2 * SIZE + 2)

@@ -21,7 +21,7 @@ from acp_mpi.job.rendezvous.visitor import Talk, Visitor
 
 _log = logging.getLogger("acp_mpi.spawn")
 
-_LEAVE_TIMEOUT = 5.0  # for members to read what they are told last
+_LEAVE_TIMEOUT = 5.0  # for members to read their last message
 
 
 class Statistics(NamedTuple):
@@ -59,7 +59,7 @@ class Server:
         self._door = Reception(listen, self._talk, self._out_of_patience, self._gone)
         self.address = self._door.address
         self._verdict: tuple[int, bytes] | None = None
-        self._last_word = b""  # the verdict as it is told, and whether that has begun
+        self._last_word = b""  # the verdict in words, and whether sending it has begun
         self._refused, self._closing = 0, False
         self._table = Membership()
         self._outcome: Membership | Exception | None = None
@@ -146,7 +146,7 @@ class Server:
             self._settle(outcome)
 
     def _serve(self) -> bool:
-        """Return True when all has been said to everybody, False when the server is closed."""
+        """Return True when all members have the verdict, False when the server is closed."""
         while not self._closing:
             over = time.monotonic() >= self._end
             if over and self._verdict is None:
@@ -156,7 +156,7 @@ class Server:
             if self._last_word and not self._door.guests:
                 if over or not (self._failed or self._stays):
                     return True
-                self._settle(self._said())  # and stay: later ones are told, too
+                self._settle(self._said())  # and stay: later ones get it, too
             self._door.turn(None if over or (self._last_word and not self._failed) else self._end)
         return False
 

@@ -20,7 +20,7 @@ def main() -> NoReturn:
     except KeyboardInterrupt:  # nothing has been started: from then on it is passed on
         status = 130
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError):  # nobody reads any more
+        with contextlib.suppress(OSError):  # the reader has gone
             stream.flush()
     os._exit(status)  # to take the interpreter apart would be a fifth of macprun's time
 

@@ -1,4 +1,4 @@
-"""How a running `macprun` is asked and told: abstract sockets, for the same user only."""
+"""Queries of a running `macprun` and their answers: abstract sockets, for the same user only."""
 
 import contextlib
 import json
@@ -24,13 +24,13 @@ class Control:
     def __init__(self, keeper: int, answer: Callable[[str], Any]) -> None:
         self._answer = answer
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # nobody can take that name before: clients read it in /proc/net/unix
+        # the name cannot be taken before: clients read it in /proc/net/unix
         self._socket.bind(f"\0{_NAME}{keeper}.{os.urandom(16).hex()}")
         self._socket.listen()
         self._socket.setblocking(False)
 
     def fileno(self) -> int:
-        """Return the descriptor that is readable when somebody asks."""
+        """Return the descriptor that is readable when a query comes."""
         return self._socket.fileno()
 
     def serve(self) -> None:

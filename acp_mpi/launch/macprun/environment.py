@@ -57,7 +57,7 @@ _SESSION = ("SSH_", "XDG_", "DBUS_")
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the user's variables: no launcher's, none of a job that macprun itself is part of.
 
-    Nor what that has told an MPI about this host.
+    Nor its settings of an MPI for this host.
     """
     found = (names for signs, names in _DOUBTFUL.items() if any(sign in environ for sign in signs))
     launchers = tuple(itertools.chain(_LAUNCHER, *found))

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 _NAMED = "ACP_HINTS"  # NAME=value of a variable that is ours, NAME+=,tcp of what is ours at its end
 
-# UCX patches the C library in each process, to hear of memory that goes back to the system. Only
+# UCX patches the C library in each process, to notice memory that goes back to the system. Only
 # networks with registered memory need that, and it is a quarter of MPI's start.
 ONE_HOST = {"UCX_MEM_MMAP_HOOK_MODE": "none"}
-# Both MPIs listen for TCP on every interface, and UCX reads and writes memory for any peer.
-# Where no rank can be elsewhere nobody needs that. What remains, shared memory and devices, is the
-# same as before.
+# Both MPIs listen for TCP on every interface, and UCX reads and writes memory for any peer. Without
+# ranks elsewhere this is not needed. What remains, shared memory and devices, is the same as
+# before.
 NO_NETWORK = {"UCX_TLS": "^tcp", "OMPI_MCA_btl": "^tcp"}
 # Open MPI's processes spin while they wait, and yield only if they know that cores are scarce. They
-# do not: the slots that they are told are as many as processes.
+# do not: the slots they are given are as many as processes.
 CROWDED = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 
 

@@ -110,7 +110,7 @@ def starts(
                 or not all(nodes.is_here(node.host) for node in where)
             ):
                 env["ACP_SECRET_FILE"] = secret_file.path_of(meeting, environ)
-                del env["ACP_SECRET"]  # what a launcher takes to other hosts everybody may read
+                del env["ACP_SECRET"]  # all users may read what a launcher takes to other hosts
             shared = nodes.shares_a_host(group.name, given)
             if shared and kind in _BINDING and _BINDING[kind] not in files:
                 env = {_BINDING[kind]: "none", **env}
@@ -260,7 +260,7 @@ def _launcher_of(group: Group, env: Mapping[str, str], alone: bool) -> str | Non
 def _hints(
     where: Sequence[Node], crowded: bool, kind: Kind | None, env: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return what the MPI of a group is told of its nodes; of unknown ones nothing is known."""
+    """Return the variables that describe a group's nodes to its MPI; none for unknown nodes."""
     found = dict(hints.CROWDED) if crowded else {}
     if where and all(nodes.is_here(node.host) for node in where):
         found |= hints.ONE_HOST
@@ -322,7 +322,7 @@ def _open_mpi(
 
 
 def _srun(where: Sequence[Node], marked: bool, shares_host: bool) -> list[str]:
-    # The processes of a job with --export=NONE would not hear where the groups meet.
+    # The processes of a job with --export=NONE would not get the address of the rendezvous.
     options = ["--overlap", "--exact", "--export=ALL"]
     if marked:
         options.append("--label")

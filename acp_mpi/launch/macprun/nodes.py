@@ -11,7 +11,7 @@ from acp_mpi.job.rendezvous.address import address_towards, own_address, said_of
 from acp_mpi.launch.macprun.plan import Plan, UsageError
 
 HERE = "localhost"
-# Where Hydra, that of Intel too, looks for hosts if it is told none.
+# Variables in which Hydra, that of Intel too, looks for hosts without a list of them.
 _HOSTS_OF_HYDRA = (
     "HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE", "PBS_NODEFILE", "LSB_HOSTS", "LSB_MCPU_HOSTS",
     "LSB_DJOB_HOSTFILE", "PE_HOSTFILE", "COBALT_NODEFILE", "LOADL_HOSTFILE",
@@ -71,7 +71,7 @@ def is_here(host: str) -> bool:
 
 
 def finds_others(environ: Mapping[str, str]) -> bool:
-    """Return whether Hydra, if it is told no hosts, might start processes on others than this."""
+    """Return whether Hydra, without a list of hosts, might start processes on others than this."""
     if named := environ.get("SLURM_JOB_NODELIST") or environ.get("SLURM_NODELIST"):
         return not all(map(is_here, _expand(named)))
     return any(name in environ for name in _HOSTS_OF_HYDRA)

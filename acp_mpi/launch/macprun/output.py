@@ -144,7 +144,7 @@ class Output:
         return self._files[key]
 
     def say(self, text: bytes) -> None:
-        """Print what is nobody's output, on stderr."""
+        """Print text that belongs to no group, on stderr."""
         self._before()
         self._print(text, errors=True)
 
@@ -157,7 +157,7 @@ class Output:
                 self._room(descriptor)
                 with contextlib.suppress(BlockingIOError):  # another writer was faster
                     view = view[os.write(descriptor, view[: select.PIPE_BUF]) :]
-        except OSError as reason:  # nobody reads any more; the job is not disturbed
+        except OSError as reason:  # the reader has gone; the job is not disturbed
             self._deaf.add(errors)
             with contextlib.suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), descriptor)

@@ -17,7 +17,7 @@ from acp_mpi.launch.macprun.plan import Group
 from acp_mpi.util import _system, processes
 
 _NOTICE = 2.0  # s in which a launcher notices that a rank has failed, and ends
-_TOGETHER = 0.1  # s between the end of a rank and the news of it, at most
+_TOGETHER = 0.1  # s between the end of a rank and its report, at most
 _KILLED = range(129, 129 + 64)  # 128 and the signal: an exit code as shells and launchers have it
 _PIPE = 1 << 16  # bytes that fit into any pipe
 Watch = Callable[[IO[bytes], Stream, bool], None]
@@ -66,7 +66,7 @@ class Running:
 
     @property
     def killed(self) -> bool:
-        """Whether what failed first of it was killed, and not because the job was told to end."""
+        """Whether its first failure was a kill, and not because the job was ordered to end."""
         if self.failed_at >= self.doomed_at:
             return False
         if not self.lost:
@@ -90,7 +90,7 @@ class Running:
             self.lost.append((time.monotonic(), status))
 
     def doom(self) -> None:
-        """Note that it is going to be told to end, and what MPI has made for it."""
+        """Note that it is going to be ordered to end, and what MPI has made for it."""
         self.doomed_at = min(self.doomed_at, time.monotonic())
         for process in self.processes:
             if process.popen is not None and process.start.rank is None and not process.reason:
@@ -99,7 +99,7 @@ class Running:
     def _failure(self, now: float) -> float:
         """Return when the first rank failed, of which a launcher may say so later.
 
-        One of which nobody knows how it ended has failed if its launcher ended soon after.
+        A rank with an unknown end has failed if its launcher ended soon after.
         """
         return min(
             (at for at, status in self.lost if status is not None or now - at < _NOTICE),

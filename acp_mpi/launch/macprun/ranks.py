@@ -96,7 +96,7 @@ def _seen(supervisor: int) -> dict[int, Doing]:
     try:
         with JobSurvey(supervisor) as survey:
             return {process: Doing(*what) for process, what in survey.doing().items()}
-    except Error:  # nobody here is left, or may be looked at
+    except Error:  # no rank here is left, or may be looked at
         return {}
 
 

@@ -21,5 +21,5 @@ class Remarks(logging.Handler):
             self.handleError(record)
 
     def hush(self) -> None:
-        """Write nothing more: ranks that leave from now on were told to by macprun."""
+        """Write nothing more: ranks that leave from now on do so on macprun's order."""
         self.setLevel(logging.CRITICAL + 1)

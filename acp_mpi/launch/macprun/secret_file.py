@@ -58,7 +58,7 @@ def path_of(meeting: Meeting, environ: Mapping[str, str]) -> str:
 
 
 def named(starts: Iterable[Mapping[str, str]]) -> str | None:
-    """Return the file that processes with these environments are told of, if there is any."""
+    """Return the file that the environments of these processes name, if there is any."""
     return next((env["ACP_SECRET_FILE"] for env in starts if "ACP_SECRET_FILE" in env), None)
 
 
@@ -91,7 +91,7 @@ class SecretFile:
     def _make(self) -> int:
         secret.write(self.path, self._key)
         held = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        with contextlib.suppress(OSError):  # no locks there: nobody takes it for an old one
+        with contextlib.suppress(OSError):  # no locks there: the file is not taken for an old one
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return held
 
@@ -186,7 +186,7 @@ def _is_shared(place: str) -> bool:
 
 
 def _clear_away(place: str) -> None:
-    """Remove the files of jobs that are gone: nobody holds them."""
+    """Remove the files of jobs that are gone: no process holds them."""
     for name in os.listdir(place):
         path = os.path.join(place, name)
         if not name.endswith(".secret"):

@@ -16,7 +16,7 @@ _AFTER = 1.0  # s: a job that starts as it should shows nothing
 class Table:
     """Lines at the end of a terminal that are drawn over; nothing where there is no terminal.
 
-    Any thread may call its methods. Whether anybody reads it makes no difference to the job.
+    Any thread may call its methods. Whether it is read makes no difference to the job.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -27,7 +27,7 @@ class Table:
         self._lock = threading.RLock()
 
     def show(self, arrivals: Callable[[], "Sequence[Arrival]"]) -> bool:
-        """Draw the arrivals; False if there is nothing to be watched, or nobody to watch."""
+        """Draw the arrivals; False without a terminal, or anything to be watched."""
         if not self._on:
             return False
         came = arrivals()

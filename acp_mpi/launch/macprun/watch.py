@@ -27,7 +27,7 @@ class Watch:
     def of(cls, process: Process) -> Self | None:
         """Return the watch of a process of a job; None if that is not here.
 
-        ProcessLookupError: it has ended. OSError: there is no descriptor left for it.
+        ProcessLookupError: it has ended. OSError: no descriptor is left for it.
         """
         if process.host != host.host_key():
             return None
@@ -43,7 +43,7 @@ class Watch:
         return self._fd
 
     def status(self) -> int | None:
-        """Return what `waitpid` has told of a process that has ended; None: that is not known.
+        """Return the status of a process that has ended, from `waitpid`; None: not known.
 
         Before its parent collects it the process shows it itself, after that the kernel may.
         """

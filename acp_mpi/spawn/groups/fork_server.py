@@ -1,8 +1,8 @@
 """A process that makes others for the one that has started it: by forking, for all is loaded here.
 
-Its standard input is a socket. A request there is a letter and descriptors; the process that is
-made of it reads what it is to do from the first of them. It ends with the process that started it;
-what it has made lives on.
+Its standard input is a socket. A request there is a letter and descriptors; the new process reads
+its orders from the first of them. The server ends with the process that started it; its children
+live on.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def _end() -> None:
 
 
 def make(kind: bytes, *given: int) -> socket.socket:
-    """Make a process of a kind, and return the socket by which it hears what to do.
+    """Make a process of a kind, and return the socket by which it gets its orders.
 
     The server gets duplicates of the descriptors `given`.
     """

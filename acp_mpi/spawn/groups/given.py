@@ -1,4 +1,4 @@
-"""Arguments of a program, as another process can be told: types that `wire_format` knows."""
+"""Arguments of a program in a form that can be sent: types that `wire_format` knows."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Minder:
         self._groups: list[_Group] = []
 
     def run(self, groups: list[list[dict[str, Any]]]) -> None:
-        """Start all, and return when all have ended, or nobody wants them any more."""
+        """Start all, and return when all have ended, or are not wanted any more."""
         _system.adopt_orphans()
         self._groups = [_Group() for _ in groups]
         for number, group in enumerate(groups):
@@ -155,7 +155,7 @@ class Minder:
         word["output"] = self._groups[number].last_lines()
         try:
             self._line.sendall(wire_format.framed(word))
-        except OSError:  # nobody wants to know
+        except OSError:  # no reader
             pass
 
     def _listen(self) -> None:

@@ -27,7 +27,7 @@ _file: secret_file.SecretFile | None = None
 def planned(requests: Iterable[Request], patience: float) -> Plan:
     """Return the groups of a call; raise UsageError for what no job can have.
 
-    `patience`: how long, in s, their processes wait for each other, unless they are told otherwise.
+    `patience`: s for which their processes wait for each other, without another setting.
     """
     env = {"ACP_JOIN_TIMEOUT": str(float(patience))}
     return check(Plan(tuple(_group(request, env) for request in requests)))

@@ -16,7 +16,7 @@ class Newcomers:
     def enter(self, new: Announcement, origin: str) -> bool:
         """Note what a member announces; return whether its group is in the table now.
 
-        Raises Error with what the member should be told.
+        Raises Error with the text to be sent to the member.
         """
         self._check(new)
         group = self._coming.setdefault(new.name, Coming(new.size, new.has_mpi, new.build))

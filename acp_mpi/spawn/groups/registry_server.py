@@ -26,7 +26,7 @@ from acp_mpi.spawn.groups import wire_format
 from acp_mpi.spawn.groups.newcomers import Newcomers
 from acp_mpi.util import host, processes
 
-_LEAVE_TIMEOUT = 5.0  # to read what one is told last
+_LEAVE_TIMEOUT = 5.0  # for members to read their last message
 _NEVER = 1e9
 
 
@@ -61,7 +61,7 @@ class Registry:
         self._door.close()
 
     def _watch_members(self) -> None:
-        """Hear of the end of the processes here that have joined since the last look."""
+        """Note the ends of the processes here that have joined since the last look."""
         table = self._newcomers.table
         for slot in range(self._seen, len(table)):
             process = Process.of(table.row(slot))
@@ -171,7 +171,7 @@ class Registry:
 
     def _gone(self, visitor: Visitor) -> None:
         for name in self._awaited.pop(visitor, ()):
-            for guest in tuple(self._door.guests):  # part of a group that nobody awaits any more
+            for guest in tuple(self._door.guests):  # part of a group that is not awaited any more
                 if guest.waiting is not None and guest.waiting.name == name:
                     self._newcomers.withdraw(guest.waiting)
                     guest.waiting = None

@@ -122,7 +122,7 @@ class Collectives(Reductions):
         own, room = self._own(sendbuf, blocks), blocks.room()
         if not self.inter:
             yield from moves.allgather(name, team, own, room, blocks.sizes, context)
-        else:  # how much the others of its group give a rank is not told
+        else:  # a rank is not given the amounts of the others of its group
             later = second(context)
             with Farewell(name, team, later):
                 gives = yield from self.numbers(name, teams, len(own), context)
@@ -150,7 +150,7 @@ class Collectives(Reductions):
 
 
 def _given(blocks_of: _BlocksOf, sizes: Any) -> Any:
-    """Return the sizes of parts as a collective is told of them: not at all if they are equal."""
+    """Return the sizes of parts as a collective takes them: not at all if they are equal."""
     return None if blocks_of is buffers.equal_blocks else sizes
 
 

@@ -22,7 +22,7 @@ class Objects(Collectives):
     """All collectives of one communicator; here those in lower case."""
 
     def call(self, name: str, arguments: Callable[[], tuple[Any, ...]], root: int = 0) -> Any:
-        """Carry one out; arguments that are refused have been counted, and all members hear of it.
+        """Carry one out; arguments that are refused have been counted, and all members are told.
 
         PROC_NULL as the root has nothing to do.
         """

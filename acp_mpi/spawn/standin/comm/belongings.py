@@ -149,8 +149,8 @@ def free_keyval(keyval: int) -> int:
 def own_answer(keyval: int) -> tuple[int | None] | None:
     """Return what MPI does not know, and is not asked for, in a tuple; None: it is to be asked.
 
-    There is no UNIVERSE_SIZE without a launcher: MPICH looks for one of its own to ask, and ours
-    need none. To MPI all that were spawned together run one program.
+    UNIVERSE_SIZE is missing without a launcher: MPICH looks for one of its own, and ours need none.
+    To MPI all that were spawned together run one program.
     """
     if keyval == MPI.UNIVERSE_SIZE and not host.launched_by_mpi(os.environ):
         return (None,)

@@ -28,7 +28,7 @@ _NAMED = {MPI.COMM_TYPE_HW_GUIDED, getattr(MPI, "COMM_TYPE_RESOURCE_GUIDED", MPI
 
 
 def shares_memory(split_type: int, info: Any) -> bool:
-    """Return whether ranks that share memory are to be together, False if nobody is to be.
+    """Return whether ranks that share memory are to be together, False if none are to be.
 
     Nothing is known of any other part of a node. Raise MPI.Exception for what is not a type.
     """
@@ -217,7 +217,7 @@ class Body(PointToPoint, Belongings):
 
     @abstractmethod
     def _split(self, place: Callable[[], tuple[int, int]]) -> Any:
-        """Return a communicator of those that give the same color; what `place` raises all hear."""
+        """Return a communicator of members of the same color; all raise what `place` raises."""
 
     def _chosen(self, group: Any) -> tuple[int, ...]:
         """Return the ranks of a group of which a communicator is to be made."""

@@ -28,7 +28,7 @@ def _end(comm: Any, name: str) -> None:
 class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
     """mpi4py's communicator."""
 
-    __module__ = MPI.__name__  # which pickle is told
+    __module__ = MPI.__name__  # for pickle
     _original: ClassVar[Any] = MPI.Comm
     _predefined = ("COMM_WORLD", "COMM_SELF", "COMM_NULL")
 

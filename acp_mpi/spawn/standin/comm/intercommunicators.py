@@ -42,7 +42,7 @@ class InterBody(Body):
 
     @property
     def low(self) -> bool:
-        """Whether the local group is the one that comes first where nobody says otherwise."""
+        """Whether the local group comes first unless a member decides otherwise."""
         return bool(self.local.ranks[0] < self.peers.ranks[0])
 
     def Merge(self, high: bool = False) -> Any:

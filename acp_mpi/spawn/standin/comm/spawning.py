@@ -200,7 +200,7 @@ def _is_mpi_s(comm: Any, wanted: Sequence[_Program]) -> bool:
 
 
 def _joined(wanted: Sequence[_Program], ranks: tuple[int, ...]) -> tuple[Any, ...]:
-    """Start processes that join, and tell them their parents; return what these hear."""
+    """Start processes that join, and tell them their parents; return the message to these."""
     fork_server_client.begin()  # ready while this process looks at what is to start
     children = _start(wanted)
     context = new_context("spawn")
@@ -208,7 +208,7 @@ def _joined(wanted: Sequence[_Program], ranks: tuple[int, ...]) -> tuple[Any, ..
     numbers = [number for number, count in enumerate(counts) for _ in range(count)]
     for child, number in zip(children, numbers, strict=True):
         data = MPI.pickle.dumps((context, ranks, children, number))
-        with contextlib.suppress(PeerLostError):  # ranks that need it will hear of it
+        with contextlib.suppress(PeerLostError):  # ranks that need it will notice
             transport.send(NEWS, child, 0, data)
     return context, children, counts
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PARENT = "ACP_PARENT"
-NEWS = derived(0, "spawn")  # the context in which children hear of their parents
+NEWS = derived(0, "spawn")  # the context in which children get their parents' names
 _NOBODY = _engine.Sources(())  # no death ends a receive from any source: others may come
 _asking = allocate_lock()  # the parents: they say it once
 _heard: list[tuple[Any, ...] | None] = []  # from them, once asked
@@ -31,7 +31,7 @@ class _Stranger:
         return rank
 
     def acknowledge(self, arrived: Any) -> None:
-        """Do nothing: nobody waits for that."""
+        """Do nothing: no rank waits for that."""
 
 
 def hear(
@@ -56,7 +56,7 @@ def hear(
 
 
 def heard(context: int, tag: int) -> tuple[Any, int] | None:
-    """Return an object that nobody has heard yet, and its sender; None: there is none."""
+    """Return an object that has not been received yet, and its sender; None: there is none."""
     posted = transport.receive(context, _engine.ANY_SOURCE, tag, among=_NOBODY)
     if not posted.done() and posted.cancel():
         return None
@@ -72,7 +72,7 @@ def tell(context: int, dest: int, tag: int, thing: Any) -> None:
 def from_parents() -> tuple[Any, ...] | None:
     """Return what the parents say: a context, their ranks, the children's, and the program.
 
-    The program is its number in `Spawn_multiple`, 0 of `Spawn`. None: nobody has spawned this one.
+    The program is its number in `Spawn_multiple`, 0 of `Spawn`. None: not a spawned process.
     """
     with _asking:
         if not _heard:

@@ -30,7 +30,7 @@ def any_ours(requests: Sequence[Any]) -> bool:
 
 
 def is_ready(request: Any) -> bool:
-    """Return whether it is over, well or not: the call that finishes it hears of that."""
+    """Return whether it is over, well or not: the call that finishes it gets the error."""
     body = body_of(request)
     if body is not None:
         return body.work is None or over(body.work)

@@ -113,7 +113,7 @@ def _probe(context: int, source: int, tag: int, among: Sources, wait: float, tak
 
 
 def wait_any(waiting: Sequence[Posted | CollectiveRequest], timeout: float) -> None:
-    """Wait until one of these is over, or for so long."""
+    """Wait until one of these is over, or for that time."""
     posted = [each.request for each in waiting if isinstance(each, Posted)]
     with contextlib.ExitStack() as stack:
         running = [
@@ -171,7 +171,7 @@ class Addresses(ABC):
         """Raise if the communicator has been freed."""
 
     def receives_no_more(self) -> None:
-        """Let go of messages that nobody has received."""
+        """Let go of messages that have not been received."""
         transport.end(self.context)
         transport.end(self.context + ACKNOWLEDGEMENTS)
 

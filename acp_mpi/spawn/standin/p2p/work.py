@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar
 
 _OFTEN, _SELDOM = 0.01, 0.1  # s between two looks at MPI
-_SHARE = 8  # of what was waited already, so long until the next
+_SHARE = 8  # 1/8 of the time waited so far passes until the next look
 
 
 class Work(ABC):
@@ -43,7 +43,7 @@ class Work(ABC):
         self.cancelled = False
 
     def give_up(self) -> None:  # noqa: B027
-        """Nobody waits for it any more: what it sends goes on, what comes is the next receive's."""
+        """Stop waiting for it: its send goes on, its message is the next receive's."""
 
     def describe(self, status: Any) -> None:
         """Fill in a status of mpi4py."""
@@ -111,7 +111,7 @@ class Sending(Work):
 class Attended(Work):
     """An operation that goes on whenever this process waits for, or tests, anything of ours.
 
-    A receive is one: the sender may wait to hear that it is over.
+    A receive is one: the sender may wait for the acknowledgement.
     """
 
     _active: ClassVar[set[Any]] = set()
@@ -239,8 +239,8 @@ class Both(Work):
 class Patience:
     """How long a wait lasts without a look at MPI, and at what other threads of this process do.
 
-    MPI moves its own messages only in its own calls, and somebody may wait for one of them of this
-    process while it waits for one of ours. A process that has waited long looks less often: many
+    MPI moves its own messages only in its own calls, and another process may wait for one of them
+    while this one waits for one of ours. A process that has waited long looks less often: many
     processes that wait for each other take the processor from those that work. `mpi`: one of MPI's
     own operations is waited for, too.
     """

@@ -71,7 +71,7 @@ _lock = allocate_lock()
 
 
 def _to_itself() -> Any:
-    """Return a communicator of this process alone, on which nobody else has messages."""
+    """Return a communicator of this process alone, on which no other has messages."""
     global _own
     if _own is None:
         _own = MPI.COMM_SELF.Dup()
@@ -86,7 +86,7 @@ def move(source: Any, destination: Any) -> None:
 
 
 class Elements:
-    """So many elements of a datatype, from so many elements after the start of a buffer."""
+    """A number of elements of a datatype, from an element of a buffer on."""
 
     __slots__ = ("_whole", "bytes", "count", "data", "datatype", "displacement", "extent")
 
@@ -273,7 +273,7 @@ def _infer(length: int, kind: Any) -> int:
 
 
 def elements(message: Any, *, writable: bool = False, blocks: int = 1) -> Elements:
-    """Return what a specification means; without a count: one of so many equal blocks."""
+    """Return the meaning of a specification; without a count: one of `blocks` equal blocks."""
     if blocks == 1 and not isinstance(message, (list, tuple)):
         plain = _all_of(message, writable)
         if plain is not None:
