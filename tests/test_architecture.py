@@ -8,7 +8,8 @@ import re
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -16,6 +17,7 @@ from typing import NamedTuple, TypeVar
 import launch
 import pytest
 from guard import PROCESSORS
+from mutation import source
 
 import acp_mpi
 
@@ -240,6 +242,141 @@ def circles(edges: Mapping[Node, set[Node]]) -> list[list[Node]]:
         if node not in index:
             visit(node)
     return found
+
+
+# Owners, names and prose ----------------------------------------------------------------------
+
+
+def plain(path: Path) -> str:
+    """Return a file of the engine without its comments."""
+    return re.sub(r"/\*.*?\*/", "", (ENGINE / path).read_text(), flags=re.DOTALL)
+
+
+class Part(NamedTuple):
+    """A part of the engine's state, or of a peer's: the room that owns it, and its fields."""
+
+    name: str  # as the engine has it
+    owner: str
+    fields: list[str]
+
+
+@functools.cache
+def parts() -> list[Part]:
+    bodies = {
+        kind: (path.stem, body)
+        for path in HEADERS
+        if path.parent.name == "state"
+        for kind, body in re.findall(r"^struct (\w+) \{(.*?)^\}", plain(path), re.M | re.S)
+    }
+    found = []
+    for path in (Path("core/engine_state.h"), Path("core/state/peer.h")):
+        for kind, name in re.findall(r"^ +struct (\w+) (\w+);", plain(path), re.MULTILINE):
+            if kind in bodies:
+                owner, body = bodies[kind]
+                fields = re.findall(r"(\w+)(?:\[\w+\])*[,;]", re.sub(r"\{[^}]*\}", "", body))
+                found.append(Part(name, owner if owner in floors() else "core", fields))
+    return found
+
+
+def test_state_is_written_in_the_room_that_owns_it():
+    owners = {(part.name, field): part.owner for part in parts() for field in part.fields}
+    field = rf"(?:->|\.)({'|'.join({part.name for part in parts()})})\.(\w+)[\w.>\[\]-]*?"
+    changes = (
+        rf"{field} *(?:=(?!=)|[-+|&^]=|<<=|>>=|\+\+|--)",
+        rf"(?:\+\+|--)[\w>.-]*?{field}",
+        rf"\batomic_(?:store|exchange|fetch|compare_exchange|init)\w*\(\s*&[^,;]*?{field}",
+    )
+    written = {
+        f"{path} -> {name}.{what}"
+        for path in [*SOURCES, *HEADERS]
+        if room(path) != PLAN["top"]  # which creates and ends all of it
+        for change in changes
+        for name, what in re.findall(change, plain(path))
+        if owners.get((name, what), room(path)) != room(path)
+    }
+    new = sorted(written - set(PLAN["exceptions"]["writes"]))
+    assert not new, "written by a room that does not own it:\n" + "\n".join(new)
+
+
+def test_no_part_of_the_state_has_many_fields():
+    assert len(parts()) > 15
+    large = {part.name: len(part.fields) for part in parts() if len(part.fields) > PLAN["fields"]}
+    assert large == {}
+
+
+class Function(NamedTuple):
+    """A function of the engine, and the lines that it has."""
+
+    path: Path
+    name: str
+    static: bool  # of one source; the inline ones of headers are for all
+    lines: int
+
+
+@functools.cache
+def functions() -> list[Function]:
+    found = []
+    for path in [*SOURCES, *HEADERS]:
+        text = (ENGINE / path).read_text()
+        for each in source.functions(ENGINE / path):
+            static = path.suffix == ".c" and text.startswith("static", each.start)
+            lines = text.count("\n", each.start, each.end) + 1
+            found.append(Function(path, each.name, static, lines))
+    return found
+
+
+def at_most(found: Sequence[tuple[str, str]], limits: Mapping[str, int]) -> None:
+    """Check that each room has no more of what is found, (room, what), than it may have."""
+    counts = Counter(name for name, _ in found)
+    for name, count in counts.items():
+        listed = "\n".join(sorted(what for other, what in found if other == name))
+        limit = limits.get(name, 0)
+        assert count <= limit, f"{name}: {count}, and {limit} are allowed:\n{listed}"
+
+
+def test_functions_are_short():
+    assert len(functions()) > 1500
+    long = [f"{each.path}:{each.name}" for each in functions() if each.lines > PLAN["lines"]]
+    assert not long
+
+
+def test_functions_that_others_call_begin_with_the_stem_of_their_file():
+    found = [
+        (room(each.path), f"{each.path}:{each.name}")
+        for each in functions()
+        if not each.static and not each.name.startswith(("acp_", each.path.stem))
+    ]
+    at_most(found, PLAN["exceptions"]["stems"])
+
+
+def test_no_static_name_stands_in_two_files_of_a_room():
+    files: dict[tuple[str, str], set[str]] = {}
+    for each in functions():
+        if each.static:
+            files.setdefault((room(each.path), each.name), set()).add(each.path.name)
+    found = [
+        (name, f"{function}: {', '.join(sorted(paths))}")
+        for (name, function), paths in files.items()
+        if len(paths) > 1
+    ]
+    at_most(found, PLAN["exceptions"]["twice"])
+
+
+def test_comments_have_a_noun_for_their_subject():
+    comments = [
+        (path, " ".join(text.replace("*", " ").split()))
+        for path in [*SOURCES, *HEADERS]
+        for text in re.findall(r"/\*(.*?)\*/", (ENGINE / path).read_text(), re.DOTALL)
+    ]
+    riddles = [
+        f"{path}: {text}"
+        for path, text in comments
+        if re.search(r"\b(?:who|whoever|whom|whose)\b", text, re.IGNORECASE)
+        or re.match(r"(?:What|Who|Whoever|Those|That|It)\b", text)
+    ]
+    share = 100 * len(riddles) / len(comments)
+    text = "\n".join(riddles)
+    assert share <= PLAN["riddles"], f"{share:.1f} % of the comments begin or go on so:\n{text}"
 
 
 # Python ---------------------------------------------------------------------------------------

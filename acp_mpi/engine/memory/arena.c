@@ -37,17 +37,17 @@ static void window_reserve(acp_engine *e, uint64_t starter_end)
     size &= ~(PAGE - 1);
     uint64_t end = STARTER_OFFSET + size;
     if (e->config.window_committed && end > starter_end &&
-        (m->window_fault.status = memory_commit(e, starter_end, end - starter_end,
-                                         &m->window_fault)) != ACP_OK) {
-        m->window_fault.size = size;
+        (m->window.fault.status = memory_commit(e, starter_end, end - starter_end,
+                                         &m->window.fault)) != ACP_OK) {
+        m->window.fault.size = size;
         return;
     }
-    m->window_size = size;
+    m->window.size = size;
     struct region probe = {.offset = starter_end + GUARD_BYTES, .length = PROBE_SIZE,
                            .kind = SEGMENT_MEMORY};
     if (e->config.window_committed && probe.offset + PROBE_SIZE <= end &&
         directory_publish(e, &probe) == ACP_OK)
-        m->probe = probe.offset - STARTER_OFFSET;
+        m->window.probe = probe.offset - STARTER_OFFSET;
 }
 
 /* Behind starter memory, and so in the window part as far as that goes: the heap, as large as the
@@ -55,7 +55,7 @@ static void window_reserve(acp_engine *e, uint64_t starter_end)
 static int heap_reserve(acp_engine *e, uint64_t position, acp_fault *fault)
 {
     struct memory_state *m = &e->memory;
-    uint64_t window_end = STARTER_OFFSET + m->window_size, span = (m->span - position) / 2;
+    uint64_t window_end = STARTER_OFFSET + m->window.size, span = (m->span - position) / 2;
     uint64_t pinned_end = e->config.window_committed && window_end > position ? window_end
                                                                               : position;
     if (span > m->limit)
@@ -77,12 +77,12 @@ static int heap_reserve(acp_engine *e, uint64_t position, acp_fault *fault)
 int acp_window_own(const acp_engine *e, acp_window_part *part, acp_fault *fault)
 {
     const struct memory_state *m = &e->memory;
-    uint64_t begin, end = STARTER_OFFSET + m->window_size;
+    uint64_t begin, end = STARTER_OFFSET + m->window.size;
     heap_range(e, &begin, &end);
-    *part = (acp_window_part){.base = m->base + STARTER_OFFSET, .size = m->window_size,
-                              .probe = m->probe, .heap_begin = begin - STARTER_OFFSET,
+    *part = (acp_window_part){.base = m->base + STARTER_OFFSET, .size = m->window.size,
+                              .probe = m->window.probe, .heap_begin = begin - STARTER_OFFSET,
                               .heap_end = end - STARTER_OFFSET};
-    *fault = m->window_fault;
+    *fault = m->window.fault;
     return fault->status;
 }
 
@@ -235,8 +235,8 @@ void memory_release(acp_engine *e)
 {
     struct memory_state *m = &e->memory;
     retirees_close(e);
-    free(m->free);
-    free(m->unpunched);
+    free(m->free.at);
+    free(m->unpunched.at);
     free(m->free_slots);
     free(m->registered);
     if (m->base)

@@ -31,8 +31,7 @@ struct retiree {
 /* Released memory, with the guard behind it so that neighbours become one hole. */
 void memory_unpunched(struct memory_state *m, uint64_t offset, uint64_t bytes)
 {
-    range_push(&m->unpunched, &m->unpunched_count, &m->unpunched_room,
-               (struct range){offset, offset + bytes + GUARD_BYTES});
+    range_push(&m->unpunched, (struct range){offset, offset + bytes + GUARD_BYTES});
     m->unpunched_bytes += bytes;
 }
 
@@ -40,24 +39,22 @@ void memory_unpunched(struct memory_state *m, uint64_t offset, uint64_t bytes)
 void memory_punch(acp_engine *e)
 {
     struct memory_state *m = &e->memory;
-    struct range *list = m->unpunched;
-    uint32_t count = m->unpunched_count;
+    struct ranges list = m->unpunched;
     uint64_t bytes = m->unpunched_bytes;
     if (!memory_enter(e))
         return;
-    m->unpunched = NULL;
-    m->unpunched_count = m->unpunched_room = 0;
+    m->unpunched = (struct ranges){0};
     m->unpunched_bytes = 0;
     pthread_mutex_unlock(&e->space);
-    for (uint32_t i = 0; i < count; i++)
-        fallocate(m->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)list[i].low,
-                  (off_t)(list[i].high - list[i].low));
+    for (uint32_t i = 0; i < list.count; i++)
+        fallocate(m->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)list.at[i].low,
+                  (off_t)(list.at[i].high - list.at[i].low));
     pthread_mutex_lock(&e->space);
     memory_count(e, -(int64_t)bytes);
     m->next_check = m->committed;
-    for (uint32_t i = 0; i < count; i++)
-        range_push(&m->free, &m->free_count, &m->free_room, list[i]);
-    free(list);
+    for (uint32_t i = 0; i < list.count; i++)
+        range_push(&m->free, list.at[i]);
+    free(list.at);
     memory_leave(e);
 }
 
@@ -115,7 +112,7 @@ bool segment_retirees_step(acp_engine *e)
         if (r->committed) {
             memory_unpunched(m, r->range.low, r->range.high - r->range.low - GUARD_BYTES);
         } else {
-            range_push(&m->free, &m->free_count, &m->free_room, r->range);
+            range_push(&m->free, r->range);
         }
         free(r);
     }

@@ -11,27 +11,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-void range_push(struct range **list, uint32_t *count, uint32_t *room, struct range r)
+void range_push(struct ranges *list, struct range r)
 {
+    struct range *last = list->count ? &list->at[list->count - 1] : NULL;
     if (r.low >= r.high)
         return;
-    if (*count && (*list)[*count - 1].high == r.low) { /* released in order: one hole */
-        (*list)[*count - 1].high = r.high;
+    if (last && last->high == r.low) { /* released in order: one hole */
+        last->high = r.high;
         return;
     }
-    if (*count && (*list)[*count - 1].low == r.high) {
-        (*list)[*count - 1].low = r.low;
+    if (last && last->low == r.high) {
+        last->low = r.low;
         return;
     }
-    if (*count == *room) {
-        uint32_t more = *room ? *room * 2 : 16;
-        struct range *grown = realloc(*list, more * sizeof **list);
+    if (list->count == list->room) {
+        uint32_t more = list->room ? list->room * 2 : 16;
+        struct range *grown = realloc(list->at, more * sizeof *grown);
         if (!grown)
             return; /* these offsets are never reused: no harm but space */
-        *list = grown;
-        *room = more;
+        list->at = grown;
+        list->room = more;
     }
-    (*list)[(*count)++] = r;
+    list->at[list->count++] = r;
 }
 
 /* Offsets for `size` bytes: new ones while there are any, then the oldest hole that fits. */
@@ -42,15 +43,15 @@ static uint64_t take_offsets(struct memory_state *m, uint64_t size)
         m->bump += size;
         return offset;
     }
-    for (uint32_t i = 0; i < m->free_count; i++) {
-        struct range *r = &m->free[i];
+    for (uint32_t i = 0; i < m->free.count; i++) {
+        struct range *r = &m->free.at[i];
         if (r->high - r->low < size)
             continue;
         uint64_t offset = r->low;
         r->low += size;
         if (r->low == r->high) {
-            memmove(r, r + 1, (m->free_count - i - 1) * sizeof *r);
-            m->free_count--;
+            memmove(r, r + 1, (m->free.count - i - 1) * sizeof *r);
+            m->free.count--;
         }
         return offset;
     }
@@ -92,8 +93,7 @@ int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga
             lane->fault.high = ENTRIES_MAX;
         }
     } else if (offset) {
-        range_push(&m->free, &m->free_count, &m->free_room,
-                   (struct range){offset, offset + whole + GUARD_BYTES});
+        range_push(&m->free, (struct range){offset, offset + whole + GUARD_BYTES});
     }
     pthread_mutex_unlock(&e->space);
     if (rc == ACP_OK) {
@@ -131,8 +131,7 @@ int acp_segment_register(acp_lane *lane, void *address, uint64_t size, uint32_t 
     }
     if (rc == ACP_E_REGIONS) {
         lane->fault.high = ENTRIES_MAX;
-        range_push(&m->free, &m->free_count, &m->free_room,
-                   (struct range){offset, offset + page_up(into_page + size) + GUARD_BYTES});
+        range_push(&m->free, (struct range){offset, offset + page_up(into_page + size) + GUARD_BYTES});
     }
     pthread_mutex_unlock(&e->space);
     if (rc == ACP_OK)

@@ -4,6 +4,6 @@
 #include "core/state/memory.h"
 
 /* Ranges of offsets */
-void range_push(struct range **list, uint32_t *count, uint32_t *room, struct range r);
+void range_push(struct ranges *list, struct range r);
 
 #endif

@@ -124,6 +124,24 @@ static bool possible(const acp_engine *e, const struct peer *p, const struct reg
             (region->length <= whole->length && into <= whole->length - region->length));
 }
 
+/* Where the bytes of a region are mapped. */
+static int map_region(acp_engine *e, struct peer *p, const struct region *region, bool pin, unsigned char **base)
+{
+    int rc = ACP_OK;
+    pthread_mutex_lock(&e->space);
+    if (region->kind == SEGMENT_HEAP) {
+        const struct heap *h = heap_map(e, p);
+        if (!h || region->offset < h->position || region->offset + region->length > h->position + h->span)
+            rc = ACP_E_DAMAGED;
+        else
+            *base = h->base + (region->offset - h->position);
+    } else {
+        rc = view_of(e, p, region->offset, region->offset + region->length, pin, base);
+    }
+    pthread_mutex_unlock(&e->space);
+    return rc;
+}
+
 /* Finds out where `ga` is and how this process reaches it. Of a rank of another node nothing
  * but the rank can be checked here. */
 static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation *t,
@@ -197,18 +215,7 @@ static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation
             *reach = p->shm.vm_refused ? REACH_RING : REACH_VM;
         return ACP_OK;
     }
-    pthread_mutex_lock(&e->space);
-    const struct heap *h = whole.kind == SEGMENT_HEAP ? heap_map(e, p) : NULL;
-    if (h && (whole.offset < h->position ||
-              whole.offset + whole.length > h->position + h->span))
-        rc = ACP_E_DAMAGED;
-    else if (h)
-        t->base = h->base + (whole.offset - h->position);
-    else if (whole.kind == SEGMENT_HEAP)
-        rc = ACP_E_DAMAGED;
-    else
-        rc = view_of(e, p, whole.offset, whole.offset + whole.length, pin, &t->base);
-    pthread_mutex_unlock(&e->space);
+    rc = map_region(e, p, &whole, pin, &t->base);
     if (rc != ACP_OK)
         return fail(lane, rc, ga, size);
     t->base += t->position - whole.offset;

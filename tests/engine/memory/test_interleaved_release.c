@@ -64,7 +64,7 @@ static void start(void)
     owner.up = &up;
     struct memory_state *m = &owner.memory;
     retirees_close(&owner);
-    free(m->unpunched);
+    free(m->unpunched.at);
     memset(m, 0, sizeof *m);
     m->starter_size = PAGE;
     owner.doors = &doors;

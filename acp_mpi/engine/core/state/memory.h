@@ -13,6 +13,11 @@ struct range {
     uint64_t low, high;
 };
 
+struct ranges {
+    struct range *at;
+    uint32_t count, room;
+};
+
 /* The memory of this rank. */
 struct memory_state {
     int fd;
@@ -27,10 +32,8 @@ struct memory_state {
     uint32_t slots_touched;
     uint32_t *free_slots;
     uint32_t free_slot_count, free_slot_room;
-    struct range *free; /* without memory behind them, oldest first */
-    uint32_t free_count, free_room;
-    struct range *unpunched; /* with memory behind them */
-    uint32_t unpunched_count, unpunched_room;
+    struct ranges free; /* without memory behind them, oldest first */
+    struct ranges unpunched; /* with memory behind them */
     uint64_t unpunched_bytes;
     _Atomic uint32_t users; /* threads that have the system change a memory file just now */
     struct retiree *retirees;
@@ -39,10 +42,12 @@ struct memory_state {
     uint64_t next_check; /* committed bytes at which the free memory is measured again */
     _Atomic uint32_t references;
     uint64_t live_private, live_segments;
-    uint64_t window_size; /* of the window part, from starter memory on */
     uint64_t heap_position, heap_span; /* as in the control page; 0: none */
-    acp_fault window_fault; /* why there is none */
-    uint64_t probe; /* place in it of a word for its test; 0: none */
+    struct {
+        uint64_t size;   /* from starter memory on */
+        acp_fault fault; /* why there is none */
+        uint64_t probe;  /* place in it of a word for its test; 0: none */
+    } window;            /* the window part */
     struct entry *entries;
     _Atomic uint32_t *order;
 };
