@@ -1,6 +1,6 @@
 """The heaps of `spawn_memory.py` as SVG: a panel for each way, a bar for each layout, by stage."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 
 from layouts import STAGES, Course, Layout, Outcome
@@ -12,13 +12,25 @@ _INK, _GRID = "#222222", "#e0e0e0"
 _PANEL, _HEIGHT, _GAP, _LEFT, _TOP = 170, 190, 22, 60, 74
 
 
-def _text(x: float, y: float, text: str, style: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{_INK}"{style}>{escape(text)}</text>'
+def text(x: float, y: float, words: str, style: str = "") -> str:
+    """Return words whose baseline begins there."""
+    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{_INK}"{style}>{escape(words)}</text>'
 
 
-def _box(x: float, y: float, width: float, height: float, colour: str) -> str:
+def box(x: float, y: float, width: float, height: float, colour: str) -> str:
+    """Return a filled rectangle."""
     return (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}"/>'
+    )
+
+
+def picture(width: float, height: float, parts: Iterable[str]) -> str:
+    """Return an SVG of these parts on white."""
+    body = "\n".join(parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">\n'
+        f'<rect width="100%" height="100%" fill="#ffffff"/>\n{body}\n</svg>\n'
     )
 
 
@@ -41,10 +53,10 @@ def _panel(courses: Mapping[Layout, Course], x: float, y: float, top: float) -> 
         left, low = x + width * (number + 0.15), y + _HEIGHT
         for growth, colour in zip(_growth(course), _COLOURS, strict=True):
             low -= growth * scale
-            yield _box(left, low, 0.7 * width, growth * scale, colour)
+            yield box(left, low, 0.7 * width, growth * scale, colour)
         middle, style = left + 0.35 * width, ' font-size="9" text-anchor="middle"'
-        yield _text(middle, low - 3, f"{(y + _HEIGHT - low) / scale:.1f}", style)
-        yield _text(middle, y + _HEIGHT + 12, f"{layout.groups}×{layout.size}", style)
+        yield text(middle, low - 3, f"{(y + _HEIGHT - low) / scale:.1f}", style)
+        yield text(middle, y + _HEIGHT + 12, f"{layout.groups}×{layout.size}", style)
 
 
 def draw(
@@ -63,22 +75,17 @@ def draw(
     width = _LEFT + len(columns) * (_PANEL + _GAP)
     height = _TOP + 2 * (_HEIGHT + 60)
     bold, middle = ' font-weight="bold"', ' text-anchor="middle"'
-    parts = [_text(_LEFT, 24, "Heap of 1 + 32 processes, MB, by groups × size", bold)]
+    parts = [text(_LEFT, 24, "Heap of 1 + 32 processes, MB, by groups × size", bold)]
     x = float(_LEFT)
     for name, colour in zip(_GROWN, _COLOURS, strict=True):
-        parts += [_box(x, 36, 12, 12, colour), _text(x + 17, 46, name)]
+        parts += [box(x, 36, 12, 12, colour), text(x + 17, 46, name)]
         x += 35 + 7 * len(name)
     for row, who in enumerate(("master", "first of a group")):
         y = _TOP + row * (_HEIGHT + 60)
-        parts.append(_text(_LEFT - 12, y + _HEIGHT / 2, who, f' transform="rotate(-90 {_LEFT - 12} '
+        parts.append(text(_LEFT - 12, y + _HEIGHT / 2, who, f' transform="rotate(-90 {_LEFT - 12} '
                            f'{y + _HEIGHT / 2})"{middle}{bold}'))  # fmt: skip
         for column, (way, mpi) in enumerate(columns):
             x = _LEFT + column * (_PANEL + _GAP)
-            parts.append(_text(x + _PANEL / 2, y - 6, f"{ways[way]}, {mpis[mpi]}", middle))
+            parts.append(text(x + _PANEL / 2, y - 6, f"{ways[way]}, {mpis[mpi]}", middle))
             parts += _panel(panels[way, mpi, row], x, y, top)
-    body = "\n".join(parts)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">\n'
-        f'<rect width="100%" height="100%" fill="#ffffff"/>\n{body}\n</svg>\n'
-    )
+    return picture(width, height, parts)

@@ -1,16 +1,17 @@
 """Messages between two ranks of different groups on one node, against mpi4py inside one MPI."""
 
+import os
 from collections.abc import Callable
 from itertools import repeat
 
 import numpy as np
 from harness import US, Body, Effort, Goal, Row, interleave
+from message_sizes import PATTERNS, SIZES, WITHOUT_CMA, row_name
 from mpi4py import MPI
 
 import acp_mpi as acp
 from rows.apart import groups_of_one
 
-SIZES = {"8 B": 8, "64 KiB": 1 << 16, "1 MiB": 1 << 20, "64 MiB": 1 << 26}
 Calls = tuple[Callable[..., object], Callable[..., object]]
 
 
@@ -31,6 +32,23 @@ def _round_trips(rank: int, calls: Calls, out: object, back: object) -> Body:
     return second if rank else first
 
 
+def _stream(rank: int, calls: Calls, out: object, back: object) -> Body:
+    """Return a loop of messages from rank 0 to rank 1, which answers the last one."""
+    send, receive = calls
+
+    def first(count: int) -> None:
+        for _ in repeat(None, count):
+            send(out, 1)
+        receive(back, 1)
+
+    def second(count: int) -> None:
+        for _ in repeat(None, count):
+            receive(back, 0)
+        send(out, 0)
+
+    return second if rank else first
+
+
 def check(side: str, body: Body, back: np.ndarray, expected: int, comm: MPI.Intracomm) -> None:
     """Run a loop once more on all ranks; RuntimeError if it does not bring what was sent."""
     comm.Barrier()
@@ -44,26 +62,21 @@ def measure(quick: bool) -> list[Row]:
     """Measure as one rank of the job; rank 0 returns the rows."""
     comm, effort, rows = MPI.COMM_WORLD, Effort.of(quick), []
     vendor = MPI.get_vendor()[0]
+    against = vendor + " without CMA" * (WITHOUT_CMA.items() <= os.environ.items())
+    loops = dict(zip(PATTERNS, ((_round_trips, 2), (_stream, 1)), strict=True))
     with groups_of_one(comm):
-        for name, size in SIZES.items():
-            out, back = np.full(size, comm.rank, np.uint8), np.empty(size, np.uint8)
-            ours = _round_trips(comm.rank, (acp.send, acp.recv), out, back)
-            mpi = (comm.Send, comm.Recv)
-            # specifications built once, as a careful program has them
-            theirs = _round_trips(comm.rank, mpi, [out, MPI.BYTE], [back, MPI.BYTE])
-            a, b = interleave(effort, ours, theirs, comm=comm)
-            for side, body in (("acp_mpi", ours), (vendor, theirs)):
-                check(side, body, back, 1 - comm.rank, comm)
-            goal = Goal(at_most=0.7) if size == 8 else Goal(times=1.0)
-            rows.append(
-                Row(
-                    f"half a round trip of {name}, two groups",
-                    "µs",
-                    a.median / 2 / US,
-                    f"{vendor}, one group",
-                    b.median / 2 / US,
-                    goal,
-                )
-            )
+        for pattern, (loop, messages) in loops.items():
+            for size in SIZES:
+                out, back = np.full(size, comm.rank, np.uint8), np.empty(size, np.uint8)
+                ours = loop(comm.rank, (acp.send, acp.recv), out, back)
+                mpi = (comm.Send, comm.Recv)
+                # specifications built once, as a careful program has them
+                theirs = loop(comm.rank, mpi, [out, MPI.BYTE], [back, MPI.BYTE])
+                a, b = interleave(effort, ours, theirs, comm=comm)
+                for side, body in (("acp_mpi", ours), (vendor, theirs)):
+                    check(side, body, back, 1 - comm.rank, comm)
+                each, other = (side.median / messages / US for side in (a, b))
+                what = row_name(pattern, size)
+                rows.append(Row(what, "µs", each, against, other, Goal(speed=1.1)))
         acp.sync()
     return rows
