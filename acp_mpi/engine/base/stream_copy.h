@@ -6,7 +6,6 @@
 #ifndef ACP_STREAM_COPY_H
 #define ACP_STREAM_COPY_H
 
-#include <emmintrin.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -40,10 +39,36 @@ static inline void stream_copy(unsigned char *to, const unsigned char *from, uin
     if (lines)
         _mm_sfence(); /* a store that says they are there comes after them */
 }
+
+/* A line of 64 bytes, of a word and 56 bytes. Several together pay from 1 KiB on. */
+static inline void stream_line(void *line, uint64_t word, const unsigned char *from)
+{
+    __m128i *out = line;
+    uint64_t next;
+    memcpy(&next, from, sizeof next);
+    _mm_stream_si128(out, _mm_set_epi64x((long long)next, (long long)word));
+    for (int i = 0; i < 3; i++)
+        _mm_stream_si128(out + 1 + i, _mm_loadu_si128((const void *)(from + 8 + 16 * i)));
+}
+
+static inline void stream_end(void)
+{
+    _mm_sfence();
+}
 #else
 static inline void stream_copy(unsigned char *to, const unsigned char *from, uint64_t size)
 {
     memcpy(to, from, size);
+}
+
+static inline void stream_line(void *line, uint64_t word, const unsigned char *from)
+{
+    memcpy(line, &word, sizeof word);
+    memcpy((char *)line + sizeof word, from, 56);
+}
+
+static inline void stream_end(void)
+{
 }
 #endif
 

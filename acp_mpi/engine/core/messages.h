@@ -48,7 +48,7 @@ static inline bool acp_note_fits(uint64_t wanted, uint64_t note)
            (want != ACP_NOTE_RECORD || !((wanted ^ note) >> 32));
 }
 /* A short message that waits in the ring of its sender, and is not taken yet. */
-#define ACP_SHORT_MOST 4096u /* bytes */
+#define ACP_SHORT_MOST 16384u /* bytes */
 typedef struct acp_short {
     acp_envelope envelope;
     uint64_t at; /* there */

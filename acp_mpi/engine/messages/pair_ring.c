@@ -1,6 +1,7 @@
 /* Short messages by pair ring: put by the sender, taken from there by the receiver. */
 #include "messages/pair_ring.h"
 #include "base/linux.h"
+#include "base/stream_copy.h"
 #include "core/engine_state.h"
 #include "core/state/peer.h"
 #include "memory/heap.h"
@@ -10,6 +11,7 @@
 
 #include <string.h>
 
+#define STREAMED 1024u /* bytes; longer messages are written past the caches */
 #define LOOKS 200u /* for room, at a receiver that takes nothing */
 #define AGAIN 256u /* sends without a ring before memory for one is requested again */
 
@@ -156,6 +158,12 @@ static bool has_room(const acp_lane *lane, struct peer *to, const struct mailbox
     return sent + count - s->seen <= RING_LINES;
 }
 
+/* A stamp of an earlier lap: no message begins in that line. */
+static uint64_t older_stamp(uint64_t at)
+{
+    return at < RING_LINES ? 0 : (at + 1 - RING_LINES) << 16;
+}
+
 static void fill(struct ring_line *lines, const acp_envelope *m, const unsigned char *data, uint64_t at)
 {
     struct ring_line *line = &lines[at % RING_LINES];
@@ -167,6 +175,11 @@ static void fill(struct ring_line *lines, const acp_envelope *m, const unsigned 
         memcpy(line->first, data, first);
     data += first;
     uint64_t next = at;
+    if (size >= STREAMED) {
+        for (; left >= sizeof line->more; left -= sizeof line->more, data += sizeof line->more, next++)
+            stream_line(&lines[(next + 1) % RING_LINES], older_stamp(next + 1), data);
+        stream_end();
+    }
     for (; left >= sizeof line->more; left -= sizeof line->more, data += sizeof line->more)
         memcpy(lines[++next % RING_LINES].more, data, sizeof line->more);
     if (left)

@@ -34,7 +34,7 @@ struct heap;
 struct peer;
 
 #define RING_SENDERS 32u
-#define RING_LINES ((uint64_t)256) /* of a ring, a power of two: 16 KiB */
+#define RING_LINES ((uint64_t)1024) /* of a ring, a power of two: 64 KiB */
 #define RING_BUSY ((uint64_t)1 << 63) /* of `taken`: the section's holder moves messages to the mailbox */
 
 struct ring_line {
