@@ -2,7 +2,7 @@
  *
  * It has read the same block before, so each line would have to be taken out of its caches to be written,
  * and out of the writer's to be read. Stores past the caches spare both: 64 KiB to a neighbour take 7 us
- * instead of 12 or 36, by where the machine runs the two. For less than 16 KiB they do not pay. */
+ * instead of 12 or 36, by where the machine runs the two, 4 KiB 1.4 instead of 3.1. */
 #ifndef ACP_STREAM_COPY_H
 #define ACP_STREAM_COPY_H
 
@@ -12,7 +12,7 @@
 #if defined(__SSE2__)
 #include <emmintrin.h>
 
-#define STREAM_LEAST ((uint64_t)16 << 10)
+#define STREAM_LEAST ((uint64_t)1 << 10)
 
 static inline void stream_copy(unsigned char *to, const unsigned char *from, uint64_t size)
 {
@@ -40,8 +40,8 @@ static inline void stream_copy(unsigned char *to, const unsigned char *from, uin
         _mm_sfence(); /* a store that says they are there comes after them */
 }
 
-/* A line of 64 bytes, of a word and 56 bytes. Several together pay from 1 KiB on. */
-static inline void stream_line(void *line, uint64_t word, const unsigned char *from)
+/* A line of 64 bytes, of a word and 56 bytes. */
+static inline void stream_copy_line(void *line, uint64_t word, const unsigned char *from)
 {
     __m128i *out = line;
     uint64_t next;
@@ -51,7 +51,7 @@ static inline void stream_line(void *line, uint64_t word, const unsigned char *f
         _mm_stream_si128(out + 1 + i, _mm_loadu_si128((const void *)(from + 8 + 16 * i)));
 }
 
-static inline void stream_end(void)
+static inline void stream_copy_end(void)
 {
     _mm_sfence();
 }
@@ -61,13 +61,13 @@ static inline void stream_copy(unsigned char *to, const unsigned char *from, uin
     memcpy(to, from, size);
 }
 
-static inline void stream_line(void *line, uint64_t word, const unsigned char *from)
+static inline void stream_copy_line(void *line, uint64_t word, const unsigned char *from)
 {
     memcpy(line, &word, sizeof word);
     memcpy((char *)line + sizeof word, from, 56);
 }
 
-static inline void stream_end(void)
+static inline void stream_copy_end(void)
 {
 }
 #endif

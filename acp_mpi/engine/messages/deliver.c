@@ -19,7 +19,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#define FILL_PART ((uint64_t)64 << 10) /* bytes after each of which a reader behind is notified */
+#define FILL_PART ((uint64_t)8 << 10) /* bytes after each of which a reader behind is notified */
 #define VM_MOST ((uint64_t)1 << 30)
 
 enum { FILL_LOCAL = 1, FILL_GLOBAL, FILL_VM, FILL_BLOCK };

@@ -22,7 +22,7 @@ struct peer;
 #define MAIL_INLINE ((uint64_t)256) /* most bytes of a message in its entry */
 #define MAIL_BUCKETS 64u
 #define MAIL_WANTING 32u
-#define MAIL_SHARED ((uint64_t)8 << 10) /* from here on a sender and a waiting receiver copy together */
+#define MAIL_SHARED ((uint64_t)48 << 10) /* from here on a sender and a waiting receiver copy together */
 #define MAIL_BOUND ((uint64_t)64 << 20) /* unless less is wanted, or the heap is small */
 
 enum letter_state {

@@ -177,8 +177,8 @@ static void fill(struct ring_line *lines, const acp_envelope *m, const unsigned 
     uint64_t next = at;
     if (size >= STREAMED) {
         for (; left >= sizeof line->more; left -= sizeof line->more, data += sizeof line->more, next++)
-            stream_line(&lines[(next + 1) % RING_LINES], older_stamp(next + 1), data);
-        stream_end();
+            stream_copy_line(&lines[(next + 1) % RING_LINES], older_stamp(next + 1), data);
+        stream_copy_end();
     }
     for (; left >= sizeof line->more; left -= sizeof line->more, data += sizeof line->more)
         memcpy(lines[++next % RING_LINES].more, data, sizeof line->more);
