@@ -10,7 +10,8 @@ struct sockaddr_un;
 
 uint64_t now_ns(void);
 uint64_t process_start_time(uint32_t pid, bool *dead);
-bool process_lives(uint32_t pid, uint64_t start_time); /* and is the one that began then */
+/* whether the process with this id is the one that began then, and lives */
+bool process_lives(uint32_t pid, uint64_t start_time);
 int open_pidfd(uint32_t pid);
 int descriptor_of(int pidfd, int number);
 int memory_file_resize(int fd, uint64_t size); /* -1: errno */

@@ -102,7 +102,7 @@ void acp_collective_release(acp_collective *c)
     acp_engine *e = c->engine;
     c->rung = UINT32_MAX;
     c->heavy = true;
-    for (uint32_t i = 0; i < c->open; i++) /* it may have been run for a while */
+    for (uint32_t i = 0; i < c->open; i++) /* the caller may have run it for a while */
         if (c->messages[i]->letter)
             letter_attend(c->messages[i]->letter, ATTENTION_SLEEPS);
     pthread_mutex_lock(&e->collectives.lock);

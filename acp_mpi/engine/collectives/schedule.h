@@ -42,9 +42,9 @@ struct acp_collective {
     uint32_t *light; /* steps with messages that are looked for in eager slots, */
     uint32_t lights; /* their number */
     bool heavy;  /* eager slots are not used any more */
-    bool posted; /* such a receive: the slots are to be closed */
-    bool closes; /* the slots, as long as it goes on, */
-    bool cleared; /* and has emptied them */
+    bool posted; /* a receive is posted in the mailbox: the slots must be closed */
+    bool closes; /* it has closed the slots, until its end */
+    bool cleared; /* the slots are empty */
     acp_request *messages[];
 };
 

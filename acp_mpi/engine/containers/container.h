@@ -15,7 +15,7 @@ enum container_kind {
     KIND_WORKSPACE, KINDS
 };
 
-#define SERIAL_LIVES ((uint64_t)1 << 63) /* else it is being destroyed */
+#define SERIAL_LIVES ((uint64_t)1 << 63) /* cleared: the container is being destroyed */
 
 struct container {
     uint64_t serial; /* of this container and no other; 0: destroyed */
@@ -46,7 +46,7 @@ struct container *container_find(acp_lane *lane, const struct acp_call *call, ui
 bool container_at(const struct heap *h, uint64_t at);
 bool container_lives(const struct container *container, const struct acp_call *call);
 int container_gone(acp_lane *lane, const struct acp_call *call); /* the status, with its fault */
-/* The same, in its section. */
+/* container_find, and enters its section. */
 int container_enter(struct hold *hold, acp_lane *lane, const struct acp_call *call, uint64_t kind,
                     struct container **container);
 

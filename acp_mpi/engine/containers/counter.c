@@ -27,7 +27,7 @@ int method_counter_add(acp_lane *lane, struct acp_call *c)
     lane->counted = found + c->b;
     if (likely(container_lives(&k->head, c)))
         return ACP_OK;
-    __atomic_fetch_sub(&k->value, c->b, __ATOMIC_ACQ_REL); /* it may be another's by now */
+    __atomic_fetch_sub(&k->value, c->b, __ATOMIC_ACQ_REL); /* the head may belong to another counter by now */
     return container_gone(lane, c);
 }
 

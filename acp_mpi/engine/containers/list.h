@@ -44,7 +44,7 @@ struct list {
     uint64_t first, last, size;
     uint64_t era;     /* of the nodes that are in it */
     uint64_t changes; /* counts them */
-    uint64_t orders;  /* and those among them that were not only insertions and removals */
+    uint64_t orders;  /* changes other than insertions and removals */
     uint64_t names;   /* given out, numbers and eras: grows only */
     uint64_t dead;    /* chain of erased nodes */
     uint64_t spare;   /* chain of blocks that are kept for nodes */

@@ -18,7 +18,7 @@ struct list_record {
     uint64_t size, payload, block; /* both 0: the bytes follow, padded to words */
 };
 
-struct list_answer { /* then records */
+struct list_answer { /* with records behind it */
     uint64_t count, changes, orders, size, ended;
     acp_ga_t origin;     /* of the offsets of nodes */
     struct list_id next; /* of the last one */
@@ -26,7 +26,7 @@ struct list_answer { /* then records */
 
 #define LIST_NODE ((uint64_t)24) /* bytes of a node before its element */
 
-struct list_order { /* then `count` offsets of nodes, unless they are in `block` */
+struct list_order { /* with `count` offsets of nodes behind it, unless they are in `block` */
     uint64_t changes, count, kept, block; /* the first `kept` stay, in this order */
 };
 
@@ -48,7 +48,7 @@ enum list_where { LIST_FRONT = 0, LIST_BACK, LIST_AT };
 enum list_take {
     LIST_DROP = 0, /* the element goes back to the heap; a block of another rank is named */
     LIST_FETCH,    /* its bytes come with it; a block of its own is the caller's from now on */
-    LIST_KEEP,     /* so is its node, if the bytes are in there */
+    LIST_KEEP,     /* its node is the caller's, too, if the bytes are in there */
 };
 enum list_walk { LIST_BACKWARD = 1, LIST_BEHIND = 2 }; /* not the named one, but those behind it */
 

@@ -12,7 +12,7 @@ uint64_t list_spare_keep(struct hold *hold, struct list *list, uint64_t at);
 int list_spare_trim(struct hold *hold, struct list *list); /* between changes: a row goes back */
 uint64_t list_spares(const struct hold *hold, const struct list *list); /* number of spare blocks */
 
-/* Else blocks are still to be given back: no other change before the section is entered anew. */
+/* False: blocks are still to be given back, and no other change may come before the section is entered anew. */
 static inline bool list_settled(const struct hold *hold)
 {
     return hold->section->state == SECTION_IDLE;

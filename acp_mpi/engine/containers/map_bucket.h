@@ -27,7 +27,7 @@ struct shape {
     uint64_t counts; /* the values are numbers of equal keys: their sum is kept */
 };
 
-/* Then come the value and the key, each from a word on. */
+/* Head of a box: then come the value and the key, each from a word on. */
 struct box {
     uint64_t stamp; /* unique in this stripe for ever */
     uint64_t key_size, value_size;

@@ -13,7 +13,7 @@
 
 #define AHEAD 20u /* records by which slots are fetched into the cache ahead */
 #define SIZE_NONE UINT64_MAX
-#define SIZE_LARGE (UINT64_MAX - 1) /* there is one, too large for a batch */
+#define SIZE_LARGE (UINT64_MAX - 1) /* found, but too large for a batch */
 #define LARGE ((uint64_t)16 << 10)
 
 /* The record at `at`; returns where the next one begins, 0: it is none. */

@@ -243,17 +243,17 @@ acp_handle_t acp_atomic_many(acp_lane *lane, acp_kind kind, acp_column ga, acp_c
 /* Completion. Times are nanoseconds from now. */
 int acp_complete(acp_engine *engine, acp_handle_t handle, int64_t timeout_ns);
 int acp_wait(acp_engine *engine, acp_handle_t handle, int64_t timeout_ns);
-bool acp_running(const acp_engine *engine, acp_handle_t handle); /* it or any before it */
-bool acp_done(const acp_engine *engine, acp_handle_t handle);    /* it alone */
+bool acp_running(const acp_engine *engine, acp_handle_t handle); /* the operation or any before it */
+bool acp_done(const acp_engine *engine, acp_handle_t handle);    /* this operation alone */
 bool acp_quiet(const acp_engine *engine); /* nothing outstanding and no error kept */
-/* Not alone: without those that are awaited. */
+/* Unless `alone`, errors of awaited operations are left out. */
 uint32_t acp_failures_take(acp_engine *engine, acp_handle_t upto, bool alone, acp_failure *out,
                            uint32_t most, uint64_t *more);
 /* A call waits for this operation alone, or (`is` false) no longer does. Operations that acp_get, acp_put, acp_fetch
  * and the calls of methods leave pending are awaited from the beginning: until their failure is taken, or their caller
  * ends that here. */
 void acp_await_alone(acp_engine *engine, acp_handle_t handle, bool is);
-acp_handle_t acp_last(const acp_engine *engine); /* that was started and not done at once */
+acp_handle_t acp_last(const acp_engine *engine); /* the last that was started and not done at once */
 acp_handle_t acp_watermark(const acp_engine *engine);
 int acp_wait_room(acp_engine *engine, int64_t timeout_ns);
 

@@ -55,7 +55,7 @@ struct acp_lane {
     uint64_t letters[LANE_LETTERS]; /* of the own mailbox, in no list */
     struct meetings meetings;
     uint64_t counted;  /* value of the last counter after its last add by this lane */
-    bool others_count; /* there, too */
+    bool others_count; /* others have added to that counter, too */
     uint32_t letter_count, request_count;
     acp_request *requests; /* for the next ones */
     _Atomic uint32_t nowhere[2]; /* the flags for regions that never die */

@@ -159,7 +159,7 @@ struct control {
     _Atomic uint32_t fences; /* membarrier is forbidden: every operation needs a full fence */
     _Atomic uint32_t crowded; /* more ranks than processors: so does the end of a message */
     _Alignas(64) _Atomic uint32_t asleep;
-    _Alignas(64) _Atomic uint32_t doing; /* and << 8 how many threads do something */
+    _Alignas(64) _Atomic uint32_t doing; /* acp_doing, and << 8 the number of threads that wait */
     _Atomic uint32_t awaited; /* rank + 1 of the peer that owes a message or a credit; 0: not one rank */
     _Alignas(64) _Atomic uint64_t directory_version; /* odd while the order changes */
     _Atomic uint32_t directory_count;
@@ -192,7 +192,7 @@ struct attach_line {
     _Atomic uint64_t start_time;
     _Atomic uint32_t pid;
     _Atomic int32_t table_fd; /* where it knows the members of the job from */
-    _Atomic uint64_t table_nonce, nonce; /* of that table, and of the process */
+    _Atomic uint64_t table_nonce, nonce; /* nonce of that table; nonce of the process */
     uint32_t spare[6];
     /* Odd while that lane is inside an access, one flag for each role of the memory in it. */
     _Atomic uint32_t busy[2 * ATTACH_LANES];

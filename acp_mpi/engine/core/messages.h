@@ -51,7 +51,7 @@ static inline bool acp_note_fits(uint64_t wanted, uint64_t note)
 #define ACP_SHORT_MOST 16384u /* bytes */
 typedef struct acp_short {
     acp_envelope envelope;
-    uint64_t at; /* there */
+    uint64_t at; /* position in the ring */
     struct pair_ring *ring;
     const struct ring_line *lines;
 } acp_short;
@@ -95,7 +95,8 @@ const void *acp_request_data(acp_lane *lane, acp_request *request);
 int acp_request_pull(acp_lane *lane, acp_request *request);
 bool acp_request_pulls(const acp_request *request); /* bytes are still missing */
 bool acp_request_brought(const acp_request *request); /* all bytes are here, and the sender is being notified */
-/* They go elsewhere: `room` and no buffer as in acp_receive. Nothing is written any more where they went. */
+/* Bytes still to come go to `buffer`, with `room` and NULL as in acp_receive; the former buffer is not written any
+ * more. */
 void acp_request_into(acp_request *request, void *buffer, uint64_t room);
 /* Its status; it is freed, a receive's bytes are in their buffer. One that is not done is waited
  * for, or cancelled if it can be: ACP_E_CANCELLED. */
@@ -134,7 +135,7 @@ typedef struct acp_step {
     uint64_t where_at, left_at, right_at, size; /* bytes */
 } acp_step;
 typedef struct acp_plan {
-    const acp_step *steps; /* they stay until the last collective with them has ended */
+    const acp_step *steps; /* valid until the last collective with them has ended */
     uint32_t count, messages; /* between two ACP_STEP_AWAIT, at most */
     int32_t fold, type; /* fold -1: the caller folds */
     const uint32_t *ranks; /* of all members: the death of any of them ends it */
@@ -158,7 +159,7 @@ int acp_collective_run(acp_collective *collective, int64_t timeout_ns);
 int acp_collective_run_for(acp_collective *collective, int64_t timeout_ns);
 /* From now on the progress engine drives it; instead of acp_collective_run. */
 void acp_collective_release(acp_collective *collective);
-bool acp_collective_done(acp_collective *collective); /* or a fold is due */
+bool acp_collective_done(acp_collective *collective); /* it has ended, or a fold is due */
 int acp_collective_wait(acp_collective *collective, int64_t timeout_ns); /* as run; a timeout ends nothing */
 void acp_collective_due(const acp_collective *collective, void **where, const void **left,
                         const void **right, uint64_t *size);

@@ -13,7 +13,7 @@ struct survey_tiles {
     bool there;
     unsigned char bytes[4096];
     uint64_t *at;     /* the blocks, rising, */
-    uint32_t *owner;  /* and the owner of each: a use, or USE_CONTAINER + an index of `containers` */
+    uint32_t *owner;  /* the owner of each: a use, or USE_CONTAINER + an index of `containers` */
     uint64_t count, room, end;
     struct survey_container *containers;
     uint32_t owners, owners_room;

@@ -22,7 +22,7 @@ enum survey_use {
 struct survey_container {
     uint64_t kind, offset; /* in the addresses of its rank */
     uint64_t elements;
-    uint64_t blocks, bytes; /* of that heap, heads included */
+    uint64_t blocks, bytes; /* of the heap, heads included */
 };
 
 struct survey {

@@ -84,7 +84,7 @@ static void split(struct hold *hold, uint64_t at, uint64_t size, uint64_t count)
         if (next)
             store(&kept->count, count - i);
         else
-            section_set(hold, &kept->count, 1); /* and its last one may be this */
+            section_set(hold, &kept->count, 1); /* the free block may have had its foot there */
     }
     section_set(hold, &h->head->blocks, h->head->blocks + count - 1);
 }

@@ -63,7 +63,7 @@ struct heap_head {
 /* As this process has it mapped. */
 struct heap {
     struct heap_head *head;
-    unsigned char *base; /* the same place */
+    unsigned char *base; /* the heap's bytes, at the same place */
     uint64_t span;
     int fd;
     uint64_t position; /* of `base` in the file */

@@ -92,7 +92,7 @@ static int give_all(struct hold *h, uint64_t blocks[SECTION_BLOCKS])
         int rc = heap_give(h->lane, h->heap, &blocks[i], HEAP_PATIENCE_NS);
         if (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
             return rc;
-        store(&blocks[i], 0); /* it was no block: nothing that can be given back */
+        store(&blocks[i], 0); /* the word did not name a block: nothing can be given back */
     }
     return ACP_OK;
 }

@@ -20,8 +20,8 @@
 
 struct heap;
 
-#define SECTION_WORDS 48u  /* that one change may set */
-#define SECTION_BLOCKS 4u  /* that one change may take, and as many that it may drop */
+#define SECTION_WORDS 48u  /* words that one change may set */
+#define SECTION_BLOCKS 4u  /* blocks that one change may take, and the same number that it may drop */
 #define SECTION_SCRATCH ((uint64_t)256)
 
 enum section_state { SECTION_IDLE = 0, SECTION_CHANGING, SECTION_COMMITTED };
@@ -111,7 +111,7 @@ static inline void store(uint64_t *word, uint64_t value)
 {
     fault_point();
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
-    atomic_signal_fence(memory_order_seq_cst); /* nor does anything after it come before */
+    atomic_signal_fence(memory_order_seq_cst); /* later accesses stay behind it, too */
 }
 
 static inline void section_open(struct hold *h)

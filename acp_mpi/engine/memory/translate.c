@@ -34,7 +34,7 @@ static void views_trim(acp_engine *e, struct peer *p)
         }
         atomic_thread_fence(memory_order_acquire);
         if (p->shm.control->directory_version != version)
-            used = true; /* it changed meanwhile: another time */
+            used = true; /* the directory changed meanwhile: another time */
         if (used || e->config.map) {
             at = &v->next;
             continue;

@@ -41,8 +41,8 @@ bool eager_put(acp_engine *e, struct peer *to, const acp_envelope *m, const void
 void eager_turn(acp_engine *e, struct peer *to, uint64_t context);
 int eager_recall(acp_lane *lane, struct peer *to, uint64_t context);
 
-/* And of those that are for this process: */
-bool eager_here(acp_engine *e, uint64_t context, uint32_t source); /* one waits */
+/* Slots of this process: */
+bool eager_here(acp_engine *e, uint64_t context, uint32_t source); /* is the message there? */
 /* Have some of that sender gone to the mailbox that have not been found there? One `is`, or none is there. */
 bool eager_turned(acp_engine *e, uint64_t context, uint32_t source);
 void eager_found(acp_engine *e, uint64_t context, uint32_t source, bool is);

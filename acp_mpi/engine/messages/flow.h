@@ -45,7 +45,7 @@ enum parcel_state {
     PARCEL_TRIED,       /* whether it meets a receive is not known yet (`COURIER_MEET`) */
     PARCEL_BEGUN,       /* its bytes go out */
     PARCEL_KEPT,        /* its bytes go to the own heap */
-    PARCEL_BACK,        /* they did, and whether it can be taken back is not known yet */
+    PARCEL_BACK,        /* its bytes went to the own heap; whether it can be taken back is not known yet */
 };
 
 /* A message of this process that did not go out in one piece. */
@@ -72,7 +72,7 @@ struct delivery {
     struct landing landing;
     bool open; /* mail_open was called */
     bool kept; /* its bytes stay there */
-    bool wanted; /* or they were to, until a receive came */
+    bool wanted; /* its bytes were to stay there, until a receive came */
 };
 
 /* A deferred frame: it met a section held by another, or a full heap. */
@@ -91,7 +91,7 @@ struct courier {
     struct late *late, **late_end;
     uint64_t copied; /* bytes in the `own` copies of its messages */
     uint8_t heard; /* last of WORD_KEEP and WORD_FULL from the receiver there; 0: none, or WORD_ROOM */
-    uint8_t told;  /* the same, of the receiver here */
+    uint8_t told;  /* the same of the receiver here */
     bool stops;    /* WORD_FULL is still to be sent */
     uint64_t full_at; /* place in the sequence of the receiver there at its WORD_FULL */
     struct ask *asks, **asks_end; /* its solicitations since */

@@ -171,7 +171,7 @@ static bool begin_some(acp_lane *lane, struct courier *c, int *rc)
     bool any = false;
     for (struct parcel *p = c->parcels; p && *rc == ACP_OK; p = p->next) {
         if (p->state == PARCEL_TRIED && (c->heard != WORD_FULL || !p->began_in_vain))
-            return any; /* it may be the next one: its peer has, or had, room since it was tried */
+            return any; /* it may be the next to go: the receiver has, or had, room since it was tried */
         if (p->state != PARCEL_WAITING || (c->heard == WORD_FULL && p->began_in_vain))
             continue;
         if (!room(e, c))

@@ -14,7 +14,7 @@ void parcel_taken_back(struct courier *c, struct parcel *p);
 int parcel_try(acp_lane *lane, struct courier *c, struct parcel *p, uint8_t asked, uint64_t before);
 bool courier_push(acp_lane *lane, struct courier *c); /* as far as it goes; true if any message went on */
 void parcels_end(acp_lane *lane, struct courier *c, int status); /* nothing goes there any more */
-void parcels_drop(struct courier *c, int status); /* nor is there a heap */
+void parcels_drop(struct courier *c, int status); /* like parcels_end, after the heap has gone */
 
 /* A message to a rank with a mailbox out of reach of load and store. */
 int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,

@@ -64,7 +64,7 @@ void ask_came(struct courier *c, const struct message *m)
 {
     struct ask *ask = c->heard == WORD_FULL ? calloc(1, sizeof *ask) : NULL;
     if (!ask)
-        return; /* it goes with all others when there is room */
+        return; /* the message goes with all others when there is room */
     *ask = (struct ask){.context = m->dst, .tag = (int64_t)m->src, .before = m->after};
     *c->asks_end = ask;
     c->asks_end = &ask->next;

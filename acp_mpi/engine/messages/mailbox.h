@@ -30,7 +30,7 @@ enum letter_state {
     LETTER_POSTED,  /* a receive; nothing has come */
     LETTER_FILLING, /* a message with bytes under way */
     LETTER_DONE,
-    LETTER_LOST, /* they will never come */
+    LETTER_LOST, /* its bytes will never come */
     LETTER_REFUSED, /* a receive of another type than a message; it has that envelope */
 };
 
@@ -86,9 +86,9 @@ struct letter {
         uint64_t want_note; /* of a receive */
     };
     uint64_t buffer, global; /* address of the buffer in its process, or in all */
-    uint64_t list;                 /* that it is in */
-    struct mail_link link;         /* there */
-    struct mail_link arrival;      /* of a kept one: among all that are kept */
+    uint64_t list;                 /* the list that holds it */
+    struct mail_link link;         /* links in that list */
+    struct mail_link arrival;      /* of an unexpected message: links in the list of all */
 
     union {
         unsigned char data[MAIL_INLINE];

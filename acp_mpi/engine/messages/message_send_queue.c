@@ -62,7 +62,7 @@ int send_wait(acp_lane *lane, const acp_request *draft, acp_request **request)
     enqueue(e, r);
     pthread_mutex_unlock(&e->mail.lock);
     atomic_fetch_add(&e->mail.stuck, 1); /* until a leader has looked */
-    progress_kick(e); /* there may be room since, or the caller goes on to compute */
+    progress_kick(e); /* room may have come since, or the caller goes on to compute */
     *request = r;
     return ACP_OK;
 }
@@ -151,7 +151,7 @@ int send_end(acp_lane *lane, acp_request *r)
         pthread_mutex_lock(&e->mail.lock);
         acp_request **at = place_of(e, r);
         if (at)
-            dequeue(e, at); /* it is about to be freed */
+            dequeue(e, at); /* the request is about to be freed */
         pthread_mutex_unlock(&e->mail.lock);
         return fail(lane, ACP_E_CLOSED, 0, r->envelope.size);
     }

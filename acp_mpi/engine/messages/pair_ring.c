@@ -108,7 +108,7 @@ static struct pair_ring *find_ring(acp_lane *lane, struct peer *to)
     s->ring = mine ? ring : NULL;
     if (mine) {
         s->lines = pair_ring_lines(h, ring);
-        s->seen = taken; /* it is empty, or new */
+        s->seen = taken; /* the ring is empty, or new */
         atomic_store_explicit(&s->sent, taken, memory_order_relaxed);
         __atomic_fetch_or(&all->owned, (uint64_t)1 << i, __ATOMIC_SEQ_CST);
     }

@@ -53,11 +53,11 @@ struct pair_ring {
     uint64_t copying; /* position + 1 of a message that is taken, but not copied yet: its lines are not free */
     uint64_t owner;   /* rank + 1 of the sender that fills it; 0: none */
     uint64_t lines;   /* offset in the heap; 0: none yet */
-    uint64_t block;   /* that they lie in */
+    uint64_t block;   /* the block of the lines; 0: none yet */
 };
 
 struct pair_rings {
-    _Alignas(64) uint64_t owned; /* those that have lines, a bit each */
+    _Alignas(64) uint64_t owned; /* rings with lines, a bit each */
     struct pair_ring rings[RING_SENDERS];
 };
 
@@ -93,7 +93,7 @@ enum ring_state pair_ring_state(const struct ring_line *lines, uint64_t at, uint
 void pair_ring_envelope(const struct pair_ring *ring, const struct ring_line *line, uint64_t size,
                         acp_envelope *envelope);
 void pair_ring_copy(const struct ring_line *lines, uint64_t at, void *data, uint64_t size);
-/* There is one, or something else for which a receiver is to look into its mailbox. */
+/* A message may fit, or a receiver must look into its mailbox for another reason. */
 bool pair_ring_stirs(acp_engine *e, const acp_envelope *want);
 bool pair_ring_any(const struct heap *h); /* is there anything to clear? */
 /* This process has sent some that are still in its ring there. */

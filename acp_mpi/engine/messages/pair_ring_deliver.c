@@ -106,7 +106,7 @@ static bool release(struct hold *hold, struct pair_rings *all, uint32_t i)
     if (!pair_ring_unseal(word, &at))
         return true; /* it is lost, which does no harm */
     if (word & RING_BUSY || __atomic_load_n(&ring->copying, __ATOMIC_ACQUIRE) ||
-        (lines && pair_ring_state(lines, at, &size) == RING_FULL)) /* it has come since they were cleared */
+        (lines && pair_ring_state(lines, at, &size) == RING_FULL)) /* a message has come since they were cleared */
         return false;
     __atomic_fetch_and(&all->owned, ~((uint64_t)1 << i), __ATOMIC_SEQ_CST);
     __atomic_store_n(&ring->lines, 0, __ATOMIC_SEQ_CST);

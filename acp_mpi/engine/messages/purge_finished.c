@@ -27,7 +27,7 @@ bool mail_context_ended(const struct mailbox *box, uint64_t context)
     bool ended = false;
     for (uint32_t i = 0; i < MAIL_LOT; i++)
         ended |= __atomic_load_n(&lot->contexts[i], __ATOMIC_RELAXED) == context;
-    return ended && context; /* that of users never does */
+    return ended && context; /* the users' context never ends */
 }
 
 void mail_context_ends(acp_engine *e, uint64_t context, bool in_vain)

@@ -37,8 +37,8 @@ struct request_wait {
     bool followed;          /* bytes of one have come */
     bool near;              /* a message may be brought by another process, by load and store */
     const uint32_t *departed; /* of a collective: another number of the departed ends it, too */
-    const uint64_t *heard;    /* the same with messages that have come */
-    const acp_envelope *want; /* not posted yet: it looks whether there is a message in a ring */
+    const uint64_t *heard;    /* ends with another number of messages that have come; NULL: not */
+    const acp_envelope *want; /* of a receive that is not posted: only rings are looked at */
     uint64_t arm_at;
 };
 

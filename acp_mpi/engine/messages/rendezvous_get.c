@@ -17,14 +17,14 @@
 struct pull {
     uint64_t at; /* bytes that are in the buffer */
     uint64_t size; /* of the piece that is under way */
-    acp_handle_t pending; /* it, or the call that gives the block back */
-    unsigned char *piece; /* so that nothing is written to a buffer that the program has again */
+    acp_handle_t pending; /* handle of the transfer, or of the call that gives the block back */
+    unsigned char *piece; /* of the library, so that a transfer never writes to a buffer that the program has again */
     struct acp_call call;
     bool again; /* the piece was for another buffer */
     bool gives;
 };
 
-/* Not now: it goes on with another call. */
+/* Not now: another call goes on with it. */
 static bool later(int rc)
 {
     return rc == ACP_E_INTERRUPTED || rc == ACP_E_HANDLE || rc == ACP_E_BUSY;
@@ -66,7 +66,7 @@ static uint64_t load(acp_lane *lane, unsigned char *to, acp_ga_t from, uint64_t 
     return t && read_loaded(lane, to, t, from, size) == ACP_OK ? size : 0;
 }
 
-/* Else piece by piece. */
+/* Piece by piece, where load and store do not reach. */
 static int bring(acp_lane *lane, acp_request *r, struct pull *p, unsigned char *to, uint64_t size)
 {
     acp_ga_t from = r->letter->held + MAIL_HELD_HEAD;

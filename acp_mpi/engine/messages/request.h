@@ -14,26 +14,26 @@ struct acp_request {
     uint8_t kind;
     _Atomic uint8_t over; /* of a send; of a receive: cancelled. `status` is the result */
     bool any;             /* a receive from any source, or, with `among`, from one of those */
-    bool gathers;         /* one without buffer */
+    bool gathers;         /* a receive without a buffer */
     bool pulled;
     bool kept;            /* a send with its bytes in the own heap */
     bool alone;           /* a send that no caller waits for */
     int status;
-    uint32_t era;          /* of the mailbox: another after a reset */
+    uint32_t era;          /* era of the mailbox; another: a reset has ended it */
     struct letter *letter; /* of a receive: its entry */
     acp_sources *among;
-    struct peer *peer;     /* the source that a receive names; the destination of a send */
+    struct peer *peer;     /* of a receive: the named source; of a send: the destination */
     unsigned char *buffer;
     uint64_t room;
-    uint64_t copied;       /* bytes that are in the buffer */
-    unsigned char *own;    /* of one without buffer: the bytes from the sender's heap */
-    struct pull *pull;     /* rendezvous_get.c: that is brought, or (`pulled`) there */
+    uint64_t copied;       /* bytes in the buffer */
+    unsigned char *own;    /* of a receive without a buffer: the bytes from the sender's heap */
+    struct pull *pull;     /* rendezvous under way, or (`pulled`) done; NULL: none */
     acp_envelope envelope; /* of a send, with the fields below */
     const unsigned char *data;
     struct landing landing;
     enum { STEP_ARRIVE = 0, STEP_OPEN, STEP_FILL } step;
-    uint64_t at;       /* bytes that are there */
-    acp_request *next; /* in a pool, or among the sends that wait */
+    uint64_t at;       /* bytes that have gone to their place */
+    acp_request *next; /* in a lane's pool, or in the send queue */
 };
 
 acp_request *request_new(acp_lane *lane, enum request_kind kind);

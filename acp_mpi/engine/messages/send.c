@@ -19,10 +19,10 @@
 #include "peers/newcomers.h"
 #include "peers/peer.h"
 
-#define KEPT_PART ((uint64_t)64 << 10) /* then the sender looks whether a receive has come */
+#define KEPT_PART ((uint64_t)64 << 10) /* bytes between two checks whether a receive has come */
 #define LOOKS_LEAST 16u
 #define LOOKS_MOST 512u
-#define LOOKS_AGAIN 32u /* so seldom a long one, whatever has been */
+#define LOOKS_AGAIN 32u /* long messages between two long polls, whatever the outcome */
 
 static struct peer *mail_peer(acp_lane *lane, uint32_t rank)
 {

@@ -105,7 +105,7 @@ static int bury(acp_lane *lane, struct heap *h, uint32_t slot)
         if (!is_held_for(h, block, slot))
             continue;
         if (at + size < end && (block_at(h, at + size)->size & BLOCK_FREE))
-            size += block_size(h, at + size); /* they will be one */
+            size += block_size(h, at + size); /* the two will be merged */
         rc = heap_give_inside(&hold, &head_of(h, block)->block);
     }
     section_leave(&hold);

@@ -11,7 +11,7 @@ struct peer;
 
 /* Head of such a block. */
 struct held_head {
-    uint64_t mark, nonce; /* that it is one */
+    uint64_t mark, nonce; /* mark of such a block; nonce of the heap */
     uint64_t slot;        /* of the receiver */
     uint64_t block;       /* itself, from when it is the receiver's until it goes back */
 };

@@ -15,6 +15,6 @@ bool batch_takes(const struct plan *plan, const struct message *element);
 /* Adds element i; false: no room now. Errors are the operation's. */
 bool batch_add(acp_lane *lane, struct op *op, uint64_t i, const struct plan *plan,
                const struct message *element);
-void batches_send(acp_lane *lane, struct op *op); /* those that are begun */
+void batches_send(acp_lane *lane, struct op *op); /* sends all open batches */
 
 #endif

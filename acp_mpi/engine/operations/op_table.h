@@ -26,7 +26,7 @@ static inline bool by_window(uint8_t way)
 struct bounce {
     acp_ga_t ga;
     unsigned char *data;
-    uint64_t at, size; /* which part of the operation it carries */
+    uint64_t at, size; /* the part of the operation in it */
     struct bounce *next;
 };
 
@@ -46,9 +46,9 @@ struct op {
     bool rings;    /* writes a word that its owner may sleep on: never unseen by the owner */
     bool chained;  /* `then` is its order */
     bool stripped; /* the target answers with the old value, which goes to dst from here */
-    bool stalled;    /* in the list of those that wait for room */
+    bool stalled;    /* in the list of stalled operations */
     bool barred;     /* stalled because another holds a lock that its method needs */
-    bool fetched;    /* by the owner of dst, though that of src could bring it */
+    bool fetched;    /* brought by the owner of dst, though the owner of src could, too */
     bool sent_after; /* went out before `then` was done: the target keeps the order */
     struct place local; /* the caller's own memory in place of src (put) or dst (get) */
     bool backward;      /* overlapping: the last slice first */
@@ -56,18 +56,18 @@ struct op {
     struct peer *target;
     uint32_t color;
     uint64_t issued;
-    uint64_t away; /* its share of bytes_away */
+    uint64_t away; /* part of bytes_away, bytes */
     uint32_t in_flight;
     struct op *followers;
     struct op *next_follower;
-    struct acp_call *call; /* the caller's own */
+    struct acp_call *call; /* of the caller */
     acp_fault fault;
     uint64_t result;
-    /* a task's client */
+    /* of a task: the process that sent it */
     struct peer *client;
     struct link *client_link;
     uint64_t client_id;
-    unsigned char *payload; /* that came with a command which waits here */
+    unsigned char *payload; /* of a task: bytes that came with the command */
     uint64_t payload_size;
     struct op *parent;
     struct many *many;
@@ -84,8 +84,8 @@ struct road {
     int (*get)(acp_lane *lane, struct op *op, uint64_t at, uint64_t size);
     int (*call)(acp_lane *lane, struct op *op);
     bool (*room)(acp_lane *lane, struct peer *to, uint32_t color);
-    uint32_t parts; /* of one long transfer under way, at most */
-    uint32_t group; /* of its parts that share an answer, if it is a put */
+    uint32_t parts; /* most parts of one long transfer under way */
+    uint32_t group; /* of a put: parts that share an answer */
 };
 
 /* All with the lock held */
@@ -107,7 +107,7 @@ static inline bool op_tells_nothing(const struct op *op)
            op->command.dst == ACP_GA_NULL && !op->local.local;
 }
 
-void op_fault(struct op *op, const acp_fault *fault); /* the first one stays */
+void op_fault(struct op *op, const acp_fault *fault); /* the first fault stays */
 acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order);
 void ops_fail_peer(acp_lane *lane, struct peer *p);
 bool order_met_slow(acp_engine *e, const acp_lane *lane, acp_handle_t order);

@@ -14,7 +14,7 @@ struct many {
     uint64_t count, next;
     uint32_t under_way;
     bool pushing;
-    bool halves; /* of one copy: the second is fetched */
+    bool halves; /* of one copy: the second owner fetches its half */
     uint8_t kind;
     uint64_t *old;
     uint64_t gathered; /* bytes of the batches that are begun */

@@ -159,7 +159,7 @@ uint32_t acp_mates(const acp_engine *e)
     uint32_t count, living = 0;
     const uint32_t *mates = table_mates(e, &count);
     if (e->self < e->job.founders)
-        return count; /* they come together */
+        return count; /* the founders join together */
     for (uint32_t i = 0; i < count; i++) {
         struct row row = table_row(e, mates[i]);
         living += process_lives(row.pid, row.start_time);

@@ -152,7 +152,7 @@ bool lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
 {
     if (e->tcp.held_links) /* the answers that would send them may depend on them */
         links_release(e);
-    if (atomic_load(&e->mpi.guests)) { /* they need MPI driven all the time */
+    if (atomic_load(&e->mpi.guests)) { /* guests need MPI driven all the time */
         events_take(e, 0, interrupted);
         window_pause(e);
         return false;
@@ -166,7 +166,7 @@ bool lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
     bool any = events_take(e, timeout_ns, interrupted);
     atomic_store(&e->control->asleep, 0);
     if (any && (e->collectives.count || e->mail.sends || mail_untidy(e)))
-        progress_poll(e); /* it may have been rung for them, and stop leading now */
+        progress_poll(e); /* the ring may be for them, and this thread may stop leading now */
     return any;
 }
 

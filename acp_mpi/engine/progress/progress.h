@@ -7,7 +7,7 @@
 int progress_start(acp_engine *e);
 void progress_join(acp_engine *e); /* the thread has ended, waiting callers have left */
 void progress_event(acp_engine *e); /* wake the threads that doze */
-void waiters_wake(acp_engine *e); /* and those that sleep in barriers */
+void waiters_wake(acp_engine *e); /* also threads that sleep in barriers */
 bool leader_try(acp_engine *e);
 void leader_release(acp_engine *e);
 /* Of the leader only. One round without sleeping, or asleep until something arrives: true if anything

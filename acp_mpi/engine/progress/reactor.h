@@ -11,7 +11,7 @@ enum { TAG_DOOR = 1, TAG_GIVER, TAG_LISTEN, TAG_TIMER, TAG_LIFELINE, TAG_INNER }
 /* The descriptors that wake this process */
 int events_open(acp_engine *e);
 void events_close(acp_engine *e);
-void events_arm(acp_engine *e, bool on); /* they wake the progress thread, too */
+void events_arm(acp_engine *e, bool on); /* the events wake the progress thread, too */
 bool events_await(acp_engine *e); /* how the progress thread sleeps; false: no more */
 bool events_leave(acp_engine *e); /* to the leader */
 bool events_take(acp_engine *e, int64_t timeout_ns, bool *interrupted); /* leader only */

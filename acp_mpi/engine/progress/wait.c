@@ -21,7 +21,7 @@
 #define VAIN_MOST 5u
 #define ONE_THREAD 0x100u
 #define WAIT_SLICE_NS ((int64_t)500000000) /* so that a signal before the sleep is seen */
-#define LOOK_AROUND_NS ((uint64_t)20000000) /* then it also registers for deaths on the node */
+#define LOOK_AROUND_NS ((uint64_t)20000000) /* after that a wait also registers for deaths on the node */
 
 struct wait {
     acp_engine *engine;
@@ -90,7 +90,7 @@ static void learn_answer(acp_engine *e, bool glanced, uint64_t waited_ns, uint64
 {
     bool moves = moving_ns > GLANCE_NS;
     if (waited_ns <= GLANCE_NS || waited_ns > ANSWER_MOST_NS + 4 * moving_ns)
-        return; /* it was awake; or something else was the reason */
+        return; /* the owner was awake; or the delay has another reason */
     _Atomic uint32_t *mean = &e->progress.answers[moves].cost[glanced];
     uint64_t cost = moves ? waited_ns * COST_OF_MOVING / moving_ns : waited_ns;
     uint32_t before = atomic_load_explicit(mean, memory_order_relaxed);

@@ -26,7 +26,7 @@
 #define PENDING_MOST 256u
 #define PENDING_EACH 32u /* from one address outside the job's hosts */
 #define CROWD_NS ((uint64_t)500000000) /* of a handshake, while others wait for its place */
-#define CROWD_STRANGER_NS ((uint64_t)100000000) /* of one from an address outside the job's hosts */
+#define CROWD_STRANGER_NS ((uint64_t)100000000) /* of a handshake from an address outside the job's hosts */
 #define AT_A_TIME 64u /* connections accepted before open ones get their turn */
 #define LISTEN_AGAIN_NS ((uint64_t)1000000000)
 

@@ -19,8 +19,8 @@ struct wire {
     bool neighbour; /* from an address of a host of the job */
     uint8_t source[ENDPOINT_SOURCE];
     bool spare;     /* it has the spare descriptor: the peer is told that, and nothing else */
-    bool writing; /* waits for the socket to take more */
-    bool fasts;   /* and for memory: nothing is read meanwhile */
+    bool writing; /* it waits until the socket takes more */
+    bool fasts;   /* it waits for memory: nothing is read meanwhile */
     bool refused;  /* no listener there */
     bool stranger; /* a listener claims to be another process, without proof */
     struct peer *peer; /* NULL: an accepted one, before its handshake */
@@ -40,7 +40,7 @@ struct wire {
 /* Calls an address of the peer; NULL: errno. */
 struct wire *wire_call(acp_engine *e, struct link *link, uint32_t attempt);
 void wire_close(acp_engine *e, struct wire *wire);
-void wire_opened(acp_engine *e, struct wire *wire); /* both have named its link: no deadline any more */
+void wire_opened(acp_engine *e, struct wire *wire); /* the link is named on both sides: the deadline ends */
 void wire_want(acp_engine *e, struct wire *wire, bool writing);
 void wire_fast(acp_engine *e, struct wire *wire, bool fasts);
 void wire_broken(acp_lane *lane, struct wire *wire);

@@ -6,7 +6,7 @@
 struct wire;
 
 bool talker_ask(acp_lane *lane); /* false: it has brought nothing */
-void wires_feed(acp_lane *lane); /* those that wait for memory, if there is some again */
+void wires_feed(acp_lane *lane); /* lets connections go on that waited for memory, if there is some */
 bool wire_knows(acp_engine *e, struct wire *wire); /* is the peer that has called in the table? */
 void wire_connected(acp_lane *lane, struct wire *wire);
 bool wire_readable(acp_lane *lane, struct wire *wire); /* false: nothing had come */

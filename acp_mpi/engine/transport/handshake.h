@@ -15,7 +15,7 @@
 
 enum {
     ACP_HANDSHAKE_VERSION = 2, /* of the protocol */
-    ACP_HANDSHAKE_OLDEST = 2,  /* that is understood, too */
+    ACP_HANDSHAKE_OLDEST = 2,  /* oldest version that is understood, too */
     ACP_SECRET_SIZE = 32,
     ACP_JOB_SIZE = 16,
 

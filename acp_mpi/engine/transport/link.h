@@ -13,16 +13,16 @@ struct wire;
 
 enum link_state { LINK_CALLING = 1, LINK_OPEN, LINK_CLOSED };
 
-/* Of consecutive operations of the peer. */
+/* Answers due for consecutive operations of the peer. */
 struct answers {
     uint64_t last;
     uint32_t count;
-    bool later; /* they have time */
+    bool later; /* all of them may come later */
 };
 
 struct link {
     struct link *next;
-    uint64_t session; /* named by the process that opened it */
+    uint64_t session; /* number that the opener gave it */
     bool opener;      /* of this process: it calls again when the connection breaks */
     bool known;       /* the peer has answered: it knows the session */
     uint8_t state;
@@ -31,26 +31,26 @@ struct link {
     bool urgent;      /* a frame not sent yet may be awaited by a caller */
     bool later;       /* the peer was told that its answer may come later */
     uint32_t color;
-    uint32_t told;       /* slots that the peer knows of */
+    uint32_t told;       /* slots that the peer has rows of */
     uint32_t unanswered; /* commands of this process on it */
     struct answers done; /* commands of the peer that are run but not acknowledged */
     struct peer *peer;
     struct wire *wire;
     struct outbox out;
-    uint64_t received; /* frames of the peer that have been run */
+    uint64_t received; /* number of frames of the peer that have been run */
     size_t untold;     /* bytes of those that are not acknowledged yet */
-    uint64_t heard;    /* when something last came */
+    uint64_t heard;    /* time of the last input, ns */
     uint64_t asked;    /* time of the probe that has no answer so far, ns; 0: none */
     bool needed;       /* frames were to be sent when this connection came */
     bool moved;        /* a frame was sent or received on it */
     bool guarded;      /* other ranks rely on it: the peer is probed though no thread waits here */
     /* while there is no connection */
     uint32_t attempt, refusals; /* addresses called in this round; refusals among them */
-    int shortage; /* errno: nothing was left here to call with; 0 */
+    int shortage; /* errno if this process could not call; 0 */
     uint32_t strangers;         /* wrong processes met in a row: one may be a flipped bit, more are not */
-    uint64_t retry_at, pause;   /* the next round; the time between two */
+    uint64_t retry_at, pause;   /* time of the next round; time between two rounds, ns */
     uint64_t lost_at;           /* time at which the peer counts as dead */
-    uint64_t silent_at;         /* the same if its listener still takes calls */
+    uint64_t silent_at;         /* the same, although its listener still takes calls */
 };
 
 /* Does the answer end a command that is counted in `unanswered`? Queries that are not commands have answers, too, and
@@ -60,12 +60,12 @@ static inline bool link_counts(const struct message *m)
     return m->kind < ACP_REPLY && !(m->kind == ACP_PUT && m->flags & PART_SILENT);
 }
 
-#define UNSENT_MOST ((size_t)256 << 10) /* above: no more parts of long transfers */
-#define HELD_MOST ((size_t)4 << 20)     /* and above this many not acknowledged */
+#define UNSENT_MOST ((size_t)256 << 10) /* bytes not sent above which long transfers pause */
+#define HELD_MOST ((size_t)4 << 20)     /* bytes not acknowledged above which they pause, too */
 #define FLOOD ((size_t)64 << 20)        /* more than a peer that keeps to the protocol can have to get */
 #define UNTOLD_MOST ((size_t)512 << 10) /* acknowledged at once, if no other frame carries it */
 #define IN_BUFFER (4 * FRAME_MOST)
-#define COMPANY_BYTES ((size_t)16 << 10) /* enough to go at once */
+#define COMPANY_BYTES ((size_t)16 << 10) /* bytes that are sent at once */
 
 /* Its life; the times are in keepalive.c */
 struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color);
@@ -77,7 +77,7 @@ void link_without_wire(acp_engine *e, struct link *link);
 void link_hold(acp_engine *e, struct link *link);
 void link_unhold(acp_engine *e, struct link *link);
 
-void link_watch(acp_engine *e, struct peer *p, uint32_t color); /* of one of another node */
+void link_watch(acp_engine *e, struct peer *p, uint32_t color); /* watches the link of a peer of another node */
 /* A frame or a caller finds no descriptor, or no memory (errno); does that last? */
 void short_begins(acp_engine *e, int error);
 bool short_lasts(acp_engine *e);

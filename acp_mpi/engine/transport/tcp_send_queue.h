@@ -15,7 +15,7 @@ struct outbox_spares;
 struct outbox {
     struct outbox_block *head, *tail;
     struct outbox_block *at; /* holds the next byte to send */
-    size_t offset;           /* of that byte */
+    size_t offset;           /* offset of that byte in `at` */
     uint64_t first;          /* number of the first frame in `head` */
     uint64_t next;           /* number of the next frame */
     uint64_t acked;          /* frames that have arrived */

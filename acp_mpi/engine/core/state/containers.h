@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 struct containers_state {
-    _Atomic uint64_t serials; /* of containers */
+    _Atomic uint64_t serials; /* last serial of a container here */
 };
 
 #endif

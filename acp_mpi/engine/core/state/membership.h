@@ -12,13 +12,13 @@ struct unfinished;
 
 struct sync_state {
     _Atomic int64_t trouble_rank; /* the rank that made the last barrier fail */
-    struct party *everyone;   /* the set of all living, for sync */
-    struct party *last_party; /* of the last barrier over a list */
+    struct party *everyone;   /* team of all living ranks, for sync */
+    struct party *last_party; /* team of the last barrier over a list */
     struct unfinished *unfinished; /* barriers left half-way; without `space` only NULL or not is read */
     struct signal_count *signals;
     uint32_t signal_used, signal_room;
     struct name *names;  /* kept here, for the whole job */
-    struct name *offers; /* that this process has published, with memory of its own */
+    struct name *offers; /* names of this process with memory of their own */
     struct name *_Atomic ended; /* offers with memory to be given back */
 };
 

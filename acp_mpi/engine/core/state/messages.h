@@ -17,17 +17,17 @@ struct ring_line;
 
 /* A sender's view of its ring. */
 struct ring_sender {
-    _Atomic uint32_t era; /* of the mailbox, + 1: the rest is of that one */
+    _Atomic uint32_t era; /* era of the mailbox + 1 in which the rest is valid */
     uint32_t pause;       /* sends until memory for a ring is requested again; 0: now */
     struct pair_ring *ring; /* NULL: another sender has it, or there is no memory */
     struct ring_line *lines;
     _Atomic uint64_t sent;
-    uint64_t seen; /* the lines before this position were free when this process looked last */
+    uint64_t seen; /* lines before this position were free at the last look */
 };
 
 struct mail_state {
     _Atomic uint64_t polled_at; /* time of the last poll in vain that registered for losses */
-    _Atomic uint16_t eager_seen[EAGER_SLOTS]; /* messages turned away there that this process has seen */
+    _Atomic uint16_t eager_seen[EAGER_SLOTS]; /* messages that went to the mailbox instead and have been seen there */
     _Atomic uint32_t ring_turn; /* the ring at which a receive from any source begins to look */
     void *kept[MAIL_KEPT];     /* spare memory for messages by link */
     struct courier *couriers;
@@ -39,21 +39,21 @@ struct mail_state {
     _Atomic uint32_t sends; /* requests in the queue */
     _Atomic uint32_t stuck; /* requests in the queue that no event will trigger */
     _Atomic uint32_t losses; /* messages of dead peers or finished contexts may be here */
-    _Atomic uint32_t contexts_ended; /* since the last purge of such messages */
+    _Atomic uint32_t contexts_ended; /* contexts that have ended since the last purge of such messages */
     acp_request *unwanted; /* receives of finished contexts with bytes under way: leader only */
-    _Atomic uint32_t era; /* one more with each reset */
+    _Atomic uint32_t era; /* number of resets */
     _Atomic uint32_t send_looks; /* polls worth while before a long message is left in the sender's heap */
     _Atomic uint32_t sends_kept; /* messages for which that was decided */
-    _Atomic uint32_t sends_open; /* requests of sends, which may know the memory of another */
+    _Atomic uint32_t sends_open; /* requests of sends, which may hold addresses of peers' memory */
 };
 
 /* Of a peer. */
 struct peer_mail {
     _Atomic uint32_t eager_stuck[EAGER_EACH]; /* claims of a slot there at the time it stayed full */
     struct ring_sender ring; /* of this process, in the peer's mailbox */
-    _Atomic bool holds; /* blocks of the own heap are lent to it until it has read them */
+    _Atomic bool holds; /* blocks of the own heap are lent to it */
     _Atomic bool far; /* its heap could not be mapped: messages to it go by link */
-    struct courier *courier; /* NULL: no message yet by link */
+    struct courier *courier; /* its flow; NULL: no message by link so far */
 };
 
 #endif

@@ -8,7 +8,7 @@
 
 struct window;
 
-/* This process at a peer that drives MPI for it. */
+/* The state of this process at a peer that drives MPI for it. */
 struct visit {
     uint32_t operations;
     bool welcome; /* the peer has answered */
@@ -21,13 +21,13 @@ struct mpi_state {
     _Atomic uint32_t guests; /* peers that need MPI driven here */
     _Atomic uint32_t stays;  /* peers that drive MPI for this process, maybe for nothing */
     uint64_t lively; /* guests count as busy until this time, ns */
-    _Atomic uint32_t words; /* words that threads wait for and a window may write */
+    _Atomic uint32_t words; /* awaited words that a window may write */
 };
 
 /* Of a peer. */
 struct peer_mpi {
-    bool guest; /* needs this process to drive MPI */
-    struct visit visit; /* of this process there */
+    bool guest; /* it needs this process to drive MPI */
+    struct visit visit; /* of this process at the peer */
     _Atomic uint64_t heap_known; /* end of what its owner has shown of its window part, bytes */
 };
 

@@ -10,10 +10,10 @@ struct bounce;
 struct chain_failure;
 struct op;
 
-#define BACKGROUND_BYTES ((uint64_t)1 << 20)   /* above: the progress thread's work */
+#define BACKGROUND_BYTES ((uint64_t)1 << 20)   /* larger ones are the progress thread's work */
 #define SLICE_BYTES ((uint64_t)256 << 10)
-#define HALVES_BYTES ((uint64_t)2 << 20)        /* from here on two owners share a copy */
-#define CHUNK_BYTES ((uint64_t)64 << 10)       /* of a transfer over a ring or a link */
+#define HALVES_BYTES ((uint64_t)2 << 20)        /* copies from this size on are shared by two owners */
+#define CHUNK_BYTES ((uint64_t)64 << 10)       /* of a part of a transfer over a ring or a link */
 #define BOUNCE_CHUNKS 4u
 #define OPS 256u
 
@@ -22,17 +22,17 @@ struct operations_state {
     _Atomic uint32_t outstanding;
     _Atomic uint32_t failure_count;
     struct op *table; /* OPS entries, by handle */
-    _Atomic uint64_t bytes_away; /* that owners move for this process */
+    _Atomic uint64_t bytes_away; /* bytes that owners move for this process now */
     struct acp_failure *failures;
     uint32_t failure_room;
     uint64_t failures_dropped;
-    struct op *waiting; /* for their order */
-    struct op *stalled, **stalled_end; /* for room on their road, the longest waiting first */
+    struct op *waiting; /* operations behind their order */
+    struct op *stalled, **stalled_end; /* operations without room on their road, the oldest first */
     _Atomic uint32_t stalled_count;
     _Atomic uint32_t barred_count; /* stalled operations that met a taken lock: no event will restart them */
-    struct op *work, **work_tail; /* for the leader to run in slices */
+    struct op *work, **work_tail; /* operations that the leader runs in slices */
     bool work_kicked; /* a leader has been called for it */
-    struct op *tasks; /* of other processes, under way here */
+    struct op *tasks; /* commands of other processes, under way here */
     struct op *task_pool;
     uint64_t task_serial;
     struct bounce *bounce_pool;

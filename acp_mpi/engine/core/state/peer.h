@@ -21,16 +21,16 @@ struct peer {
     /* polled, for its end does not wake this process: Linux is older than 5.3, or no descriptor was left */
     bool looked_at;
     bool loss_handled;
-    bool loss_accepted; /* by acp_refresh */
+    bool loss_accepted; /* acp_refresh has accepted its loss */
     bool missed; /* its loss counts; set before it is lost */
-    _Atomic uint64_t shown; /* addresses in its memory that the program has, as long as the engine lives */
+    _Atomic uint64_t shown; /* number of addresses of its memory that the program has */
     int pidfd;
     _Atomic uint64_t leaving; /* time of its announcement to leave, ns; 0: none */
     _Atomic bool ending; /* it ends in order: its death is not a loss */
     _Atomic bool gone; /* its last message has come */
     _Atomic bool left; /* it has left, and the other members do not end with it: not a loss */
     _Atomic bool alone; /* it left without a last barrier with them */
-    uint32_t ends_low, ends_high; /* but with these slots, if `alone` */
+    uint32_t ends_low, ends_high; /* slots that it ends with, if `alone` */
     _Atomic bool met;  /* a link to it has been open */
     _Atomic bool asked; /* it was asked to report losses */
     uint32_t watch_asked; /* number of slots it was asked to watch; 0: not asked */

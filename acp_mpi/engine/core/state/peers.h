@@ -13,7 +13,7 @@ struct heap;
 struct peer;
 struct table_head;
 
-#define VIEW_LIMIT 64u /* views of a peer before those without living regions go */
+#define VIEW_LIMIT 64u /* more views of a peer are trimmed */
 
 /* The table of members that the node shares (rank_table.c). */
 struct table {
@@ -37,7 +37,7 @@ struct job_state {
     struct span everybody;   /* `joined_with`, or all known */
     uint32_t founders;       /* members that began the job */
     struct table table;
-    struct peer ***peers; /* pages of PEER_PAGE */
+    struct peer ***peers; /* by slot / PEER_PAGE: pages of PEER_PAGE pointers */
     struct peer *own;
     _Atomic uint32_t loss_news; /* losses that the leader has not handled yet */
     _Atomic uint32_t losses, losses_accepted; /* of `missed` peers, which count as losses */
@@ -52,19 +52,19 @@ struct job_state {
 
 /* Of a peer. */
 struct peer_shm {
-    uint8_t opened; /* how its memory was opened */
+    uint8_t opened; /* enum opened: by which way */
     uint64_t attach_at; /* earliest next attempt, ns: no way to open it was left at the last */
     _Atomic uint8_t vm_refused; /* process_vm_* is not permitted: its ring is used then */
     int fd;
-    int door_fd; /* its event counter */
-    uint32_t line; /* ours among its attach lines */
+    int door_fd; /* its doorbell, an event counter */
+    uint32_t line; /* this process's attach line there */
     const struct control *control;
     uint64_t span; /* bytes of its memory that its file has room for */
     struct doors *doors;
     struct heap *_Atomic heap;
     struct view *views;
     uint32_t view_count, view_limit;
-    struct backlog *backlog; /* messages for a full ring */
+    struct backlog *backlog; /* messages that found its ring full */
 };
 
 #endif

@@ -12,7 +12,7 @@
 #define LOOK_ON_NS 20000u /* longest poll of a leader after it has served a peer */
 
 struct waiter {
-    _Atomic uint32_t *word; /* the futex in another's memory that a thread here sleeps on */
+    _Atomic uint32_t *word; /* futex in a peer's memory that a thread here sleeps on */
     struct waiter *next;
 };
 
@@ -25,21 +25,21 @@ struct progress_state {
     _Atomic bool work_pending;
     _Atomic bool armed; /* events wake the progress thread */
     _Atomic bool rung;  /* the progress thread has left a ring to the leader */
-    uint32_t polls; /* by leaders */
+    uint32_t polls; /* polls by leaders */
     int epoll_fd, outer_fd, door_fd, timer_fd, spare_fd, lifeline_fd;
     _Atomic uint32_t callers; /* threads inside progress_wait */
     _Atomic uint32_t suitors; /* waiting threads that would lead */
     _Atomic uint32_t vain; /* waits for messages in a row that a longer poll would not have ended */
     struct experience {
-        _Atomic uint32_t count, cost[2]; /* after a look; after a glance */
-    } answers[2]; /* how long they take lately; those for which bytes move */
-    _Atomic uint32_t rings; /* of the doors of others */
+        _Atomic uint32_t count, cost[2]; /* number; mean ns after a look, and after a glance */
+    } answers[2]; /* lately; [1]: while bytes move */
+    _Atomic uint32_t rings; /* rings of the doors of peers */
     _Atomic bool starved; /* input waits for memory */
     struct waiter *waiters;
     pthread_mutex_t waiters_lock;
     uint32_t looks;
     _Atomic bool looking; /* peers are polled, for their end wakes no thread */
-    uint64_t timer_at; /* for which the timer is set; 0: it is not */
+    uint64_t timer_at; /* time for which the timer is set; 0: not set */
     bool crowded; /* more ranks here than processors for them */
     _Atomic uint32_t yields; /* yields worth while before a sleep when crowded; 0: none has been tried */
 };

@@ -16,14 +16,14 @@ struct wire;
 #define LISTENERS 6u /* loopback and the addresses that a row has room for */
 #define COMPANY_NS 40000u /* longest delay, ns, of a small frame, so that later ones can share its system call */
 
-/* Large blocks that are not in use, for all outboxes of a process. */
+/* Large blocks that are not in use, for all send queues of a process. */
 struct outbox_spares {
     struct outbox_block *first;
     unsigned count;
 };
 
 struct shm_state {
-    struct backlog *backlog_spares; /* for answers that find a ring full, and no memory */
+    struct backlog *backlog_spares; /* entries for answers that find a ring full, and no memory */
     uint32_t backlog_spare_count;
     bool submits;               /* the lock's holder rings a door after it has released the lock */
     const struct peer *to_ring; /* the door's owner */
@@ -39,16 +39,16 @@ struct tcp_state {
     _Atomic uint32_t held_links; /* links with frames that are held back */
     _Atomic uint64_t held_at;    /* time of the first of these frames, ns */
     _Atomic bool asked_later;    /* an answer may be later than a waiting caller can do with */
-    struct wire **wires; /* by number */
+    struct wire **wires; /* connections, by number */
     uint32_t wire_room;
     _Atomic uint32_t wire_count;
     struct wire *dead_wires;
-    uint64_t listen_again; /* when descriptors had run out */
+    uint64_t listen_again; /* time to accept again after want of descriptors, ns; 0: it accepts */
     uint64_t put_off_at; /* time of the last refusal of a peer for want of a descriptor, ns */
     bool spare_used;       /* the spare descriptor is in use: a connecting peer is refused */
     _Atomic uint64_t short_since; /* links wait since then for want of a descriptor or of memory, ns; 0: none does */
     _Atomic int short_error;
-    uint32_t pending_handshakes; /* of connections that peers open */
+    uint32_t pending_handshakes; /* handshakes of connections that peers open */
     unsigned char *receive_buffer;
     struct wire *last_input;     /* the connection of the last input */
     struct wire *_Atomic talker; /* the connection that brought the last two inputs */
