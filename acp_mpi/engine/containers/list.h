@@ -119,7 +119,7 @@ static inline bool list_is_address(uint64_t block)
 }
 
 uint64_t list_new_era(const struct hold *hold, struct list *list);
-/* The difference that is added to the era of one list when its elements go to the other: cursors of either then miss
+/* The bits in which the era of one list changes when its elements go to the other: cursors of either then miss
  * elements that came that way, until these go back. */
 uint64_t list_apart(const struct hold *hold, const struct list *one, const struct list *other);
 /* Within a change: the chain [first, last] goes in before `before`, 0 the end; goes out. */
