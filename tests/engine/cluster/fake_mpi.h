@@ -15,6 +15,7 @@ static struct fake {
     struct cluster *cluster;
     _Atomic uint64_t puts;
     void (*at_flush)(void); /* before it waits; NULL: nothing */
+    _Atomic int error_of_move, error_of_flush; /* 0: none */
     struct moved {
         unsigned char *to;
         const unsigned char *from;
@@ -73,6 +74,8 @@ int MPI_Put(const void *origin, int count, uintptr_t type, int target, intptr_t 
             int target_count, uintptr_t target_type, uintptr_t window)
 {
     CHECK(count == target_count && type == target_type && window);
+    if (fake.error_of_move)
+        return fake.error_of_move;
     fake.puts++;
     move_later(target, place(target, displacement), origin, (size_t)count * type);
     return 0;
@@ -82,6 +85,8 @@ int MPI_Get(void *origin, int count, uintptr_t type, int target, intptr_t displa
             int target_count, uintptr_t target_type, uintptr_t window)
 {
     CHECK(count == target_count && type == target_type && window);
+    if (fake.error_of_move)
+        return fake.error_of_move;
     move_later(target, origin, place(target, displacement), (size_t)count * type);
     return 0;
 }
@@ -100,7 +105,7 @@ int MPI_Win_flush(int target, uintptr_t window)
         if (!done)
             sched_yield();
     }
-    return 0;
+    return fake.error_of_flush;
 }
 
 int MPI_Iprobe(int source, int tag, uintptr_t comm, int *flag, void *status)

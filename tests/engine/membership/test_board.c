@@ -1,11 +1,7 @@
 /* Names: what happens to the memory that goes with them, and who is woken. */
-#include "cluster/cluster.h"
+#include "cluster/bell.h"
 #include "cluster/mailing.h"
 #include "operations/op_table.h"
-#include "progress/doorbell.h"
-
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 static atomic_bool over;
 
@@ -22,27 +18,6 @@ static bool no_offers(acp_engine *e)
     bool none = !e->sync.offers && !e->sync.ended;
     pthread_mutex_unlock(&e->lock);
     return none;
-}
-
-/* In place of the engine's bell; returns the engine's. */
-static int change_bell(acp_engine *e, int bell)
-{
-    pthread_mutex_lock(&e->progress.bell);
-    int before = e->progress.door_fd;
-    e->progress.door_fd = bell;
-    pthread_mutex_unlock(&e->progress.bell);
-    return before;
-}
-
-/* Has anybody rung since the engine's bell was another? It gets its own again, and hears of it. */
-static bool was_rung(acp_engine *e, int bell, int engines_bell)
-{
-    uint64_t rung;
-    bool was = read(bell, &rung, sizeof rung) == sizeof rung;
-    CHECK(change_bell(e, engines_bell) == bell);
-    CHECK(close(bell) == 0);
-    progress_kick(e);
-    return was;
 }
 
 static void an_end_wakes_who_gives_memory_back(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)

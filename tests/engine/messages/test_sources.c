@@ -175,6 +175,41 @@ static void of_a_collective(struct cluster *c, uint32_t rank, acp_engine *e, acp
     CHECK(linked_to(e) <= 2);
 }
 
+/* So for one who does not wait, but asks again and again. */
+static void who_only_asks_listens(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    struct script s;
+    uint64_t in = rank, out = 9;
+    (void)lane;
+    script_begin(&s, c->count, -1, 0);
+    s.buffers[IN] = &in;
+    s.buffers[OUT] = &out;
+    script_relay(&s, rank, 0);
+    if (rank == 0)
+        UNTIL(knows(c->engines[2], 1));
+    acp_collective *one = begin_released(e, &s, 10);
+    UNTIL(acp_collective_done(one));
+    CHECK(acp_collective_wait(one, 0) == ACP_OK && out == 0);
+    acp_collective_end(one);
+}
+
+/* Among several receives is one from anybody: whoever may send it is listened for, also if nobody has spoken yet. */
+static void of_one_of_several_receives(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint64_t words[2] = {0, 0}, word = 9;
+    if (rank == 0) {
+        acp_request *requests[] = {ireceive(lane, 1, 6, &words[0], 8), ireceive(lane, ACP_ANY, 5, &words[1], 8)};
+        CHECK(acp_wait_any(e, requests, 2, NULL, 0, ACP_FOREVER) == ACP_OK);
+        receive_end_of(lane, requests[1]);
+        receive_end_of(lane, requests[0]);
+        CHECK(words[0] == 9 && words[1] == 9);
+    } else {
+        UNTIL(knows(c->engines[0], 2));
+        post_message(lane, 0, rank == 2 ? 5 : 6, &word, 8);
+    }
+    meet(e);
+}
+
 /* Whoever waits for a word or a name hears of the death of any, who may have been the one to bring it. */
 static void a_word_and_a_name(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
@@ -224,5 +259,7 @@ int main(void)
     run(by_a_tree, TREE, TREE, ACP_PATH_ANY);
     run(by_a_tree, TREE, 1, ACP_PATH_LINK);
     run(of_a_collective, TREE, TREE, ACP_PATH_ANY);
+    run(who_only_asks_listens, 3, 3, ACP_PATH_ANY);
+    run(of_one_of_several_receives, 3, 3, ACP_PATH_ANY);
     return 0;
 }

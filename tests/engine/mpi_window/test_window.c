@@ -175,6 +175,33 @@ static void put_awaited_by_two(void)
     cluster_stop(&c);
 }
 
+/* Its code of the error is told, and the next operation is as any. */
+static void what_mpi_refuses_fails(void)
+{
+    struct cluster c;
+    acp_handle_t pending;
+    acp_failure failure;
+    uint64_t word = 1, back = 0, more;
+    cluster_start(&c, 2, 2, ACP_PATH_ANY, false);
+    cluster_open_window(&c, true);
+    acp_engine *e = c.engines[0];
+    acp_lane *lane = acp_engine_lane(e);
+    for (uint32_t i = 0; i < 4; i++) {
+        (i / 2 ? &fake.error_of_flush : &fake.error_of_move)[0] = 13;
+        CHECK((i % 2 ? acp_put(lane, acp_starter(e, 1), &word, 8, &pending)
+                     : acp_get(lane, &back, acp_starter(e, 1), 8, &pending)) == ACP_OK && pending);
+        CHECK(acp_wait(e, pending, ACP_FOREVER) == ACP_OK);
+        CHECK(acp_failures_take(e, pending, true, &failure, 1, &more) == 1);
+        CHECK(failure.fault.status == ACP_E_MPI && failure.fault.error == 13);
+        fake.error_of_move = fake.error_of_flush = 0;
+    }
+    put(e, lane, acp_starter(e, 1), &word, 8, ACP_OK);
+    get(e, lane, &back, acp_starter(e, 1), 8);
+    CHECK(back == 1);
+    cluster_close_window(&c);
+    cluster_stop(&c);
+}
+
 /* Those that live know of the death. */
 static void stop_after_death(struct cluster *c)
 {
@@ -248,6 +275,7 @@ int main(void)
         }
     }
     put_awaited_by_two();
+    what_mpi_refuses_fails();
     dead_guest();
     dead_target();
     return 0;

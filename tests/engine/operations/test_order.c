@@ -1,6 +1,6 @@
 /* The order of operations: what one brings is there before the next begins, and none begins whose order
  * has failed. */
-#include "cluster/cluster.h"
+#include "cluster/bell.h"
 #include "operations/op_table.h"
 
 #define ROUNDS 50u
@@ -174,6 +174,18 @@ static void old_values_of_many_fail_alone(void)
     cluster_stop(&c);
 }
 
+/* Who waits for one operation alone takes its error, and leaves it to all others when it waits no longer. */
+static void what_is_left_to_others_wakes_them(void)
+{
+    struct cluster c;
+    cluster_start(&c, 1, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    acp_engine *e = c.engines[0];
+    int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), before = change_bell(e, bell);
+    acp_await_alone(e, 2, false);
+    CHECK(was_rung(e, bell, before));
+    cluster_stop(&c);
+}
+
 int main(void)
 {
     static const cluster_body bodies[] = {old_values_are_there, a_put_reads_what_was_brought};
@@ -182,5 +194,6 @@ int main(void)
     an_error_told_meanwhile_counts(true);
     what_fails_is_never_done();
     old_values_of_many_fail_alone();
+    what_is_left_to_others_wakes_them();
     return 0;
 }

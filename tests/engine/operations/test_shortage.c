@@ -244,6 +244,26 @@ static void who_calls_is_not_lost(size_t size)
     cluster_stop(&c);
 }
 
+/* An error that there is no memory for is not told, but counted. */
+static void an_error_that_is_not_kept_is_counted(void)
+{
+    struct cluster c;
+    uint64_t value = 7, more;
+    acp_failure failure;
+    begin(&c, 2, ACP_PATH_ANY);
+    acp_engine *e = c.engines[0];
+    choose(e);
+    pthread_mutex_lock(&c.engines[1]->lock); /* it answers later */
+    CHECK(acp_iput(acp_engine_lane(e), acp_starter(e, 1) + (1 << 20), &value, 8, ACP_HANDLE_NULL));
+    none = true;
+    pthread_mutex_unlock(&c.engines[1]->lock);
+    UNTIL(refused);
+    none = false;
+    CHECK(acp_complete(e, ACP_HANDLE_ALL, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_failures_take(e, ACP_HANDLE_ALL, false, &failure, 1, &more) == 0 && more == 1);
+    cluster_stop(&c);
+}
+
 /* What has begun is brought to its end. */
 static void a_long_message_arrives_whole(uint32_t without)
 {
@@ -371,6 +391,7 @@ int main(void)
     all_answers_come_through_a_full_ring();
     who_has_come_to_a_barrier_has_come();
     a_name_that_is_not_kept_is_not_published();
+    an_error_that_is_not_kept_is_counted();
     who_calls_is_not_lost(0);
     who_calls_is_not_lost(sizeof(struct link));
     a_long_message_arrives_whole(0);
