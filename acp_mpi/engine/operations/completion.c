@@ -22,7 +22,7 @@ bool acp_done(const acp_engine *e, acp_handle_t handle)
     if ((handle & 1) || !acp_running(e, handle))
         return true;
     const struct op *op = &e->ops.table[(handle / 2) % OPS];
-    return op->handle != handle || op->state == OP_DONE;
+    return atomic_load_explicit(&op->handle, memory_order_relaxed) != handle || op->state == OP_DONE;
 }
 
 bool acp_quiet(const acp_engine *e)

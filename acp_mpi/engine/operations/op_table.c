@@ -35,9 +35,9 @@ struct op *op_new(acp_lane *lane)
         return NULL;
     }
     struct op *op = slot_of(e, handle);
-    memset(&op->handle, 0, offsetof(struct op, fault) - offsetof(struct op, handle));
+    memset(&op->order, 0, offsetof(struct op, fault) - offsetof(struct op, order));
     op->fault.status = ACP_OK; /* the rest has been given back, or is a task's */
-    op->handle = handle;
+    atomic_store_explicit(&op->handle, handle, memory_order_relaxed);
     op->state = OP_WAITING;
     return op;
 }

@@ -31,14 +31,14 @@ struct bounce {
 };
 
 /* One operation in flight, of this process or on behalf of another. Fields that each new one sets stand together,
- * `handle` to `fault`. */
+ * `order` to `fault`; threads without the lock read its handle and its state. */
 struct op {
     struct message command;
-    acp_handle_t handle; /* even; 0: a task */
+    _Atomic acp_handle_t handle; /* even; 0: a task */
+    _Atomic uint8_t state;
     acp_handle_t order;
     struct op *then; /* the operation that this one follows (ACP_HANDLE_CONT) */
     struct op *next;
-    _Atomic uint8_t state;
     uint8_t way;
     uint8_t asked; /* the kind of the caller's call: delivering a result is a copy */
     bool kept;     /* a task that a thread waits for and frees */

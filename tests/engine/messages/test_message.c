@@ -385,17 +385,22 @@ static void waited_in_vain(struct cluster *c, uint32_t rank, acp_engine *e, acp_
     meet(e);
 }
 
+static uint64_t kept_by(acp_engine *e)
+{
+    return __atomic_load_n(&box_of(e)->kept, __ATOMIC_RELAXED);
+}
+
 /* Nobody will ever ask for it, and nobody need: its owner forgets it. */
 static void bytes_that_do_not_come(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
     const acp_envelope envelope = {.source = rank, .tag = 79, .size = 100000};
-    uint64_t kept = box_of(e)->kept;
+    uint64_t kept = kept_by(e);
     struct landing l;
     (void)c;
     CHECK(AGAIN(mail_arrive(lane, e->job.own, &envelope, NULL, false, e->self, &l)) == ACP_OK && l.open);
-    CHECK(box_of(e)->kept == kept + 1);
+    CHECK(kept_by(e) == kept + 1);
     mail_failed(lane, &l);
-    UNTIL(box_of(e)->kept == kept);
+    UNTIL(kept_by(e) == kept);
     meet(e);
 }
 

@@ -23,10 +23,13 @@ static int forged(const acp_engine *of)
 {
     int fd = memfd_create("forged", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     uint64_t word = 0xbad;
-    struct control head = *of->control;
+    struct control head;
+    char order[4096];
     CHECK(fd >= 0 && memory_file_resize(fd, of->memory.span) == 0);
+    CHECK(pread(of->memory.fd, &head, sizeof head, 0) == sizeof head);
+    CHECK(pread(of->memory.fd, order, sizeof order, ORDER_OFFSET) == sizeof order);
     CHECK(memory_file_write(fd, 0, &head, sizeof head) == 0);
-    CHECK(memory_file_write(fd, ORDER_OFFSET, (const char *)of->control + ORDER_OFFSET, 4096) == 0);
+    CHECK(memory_file_write(fd, ORDER_OFFSET, order, sizeof order) == 0);
     CHECK(memory_file_write(fd, ENTRIES_OFFSET, of->memory.entries, 16 * sizeof *of->memory.entries) == 0);
     CHECK(memory_file_write(fd, STARTER_OFFSET, &word, sizeof word) == 0);
     CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
