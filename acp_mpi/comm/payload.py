@@ -36,8 +36,8 @@ def _type_bits(dtype: Any) -> int:
     letter = _LETTERS.get(f"{dtype.kind}{dtype.itemsize}")
     if letter is not None:
         return ord(letter) << 4 | (not dtype.isnative) << 12
-    digest = sha256(buffers.text_of(dtype).encode())
-    return ord("V") << 4 | int.from_bytes(digest[:4], "little") << 32
+    digest = int.from_bytes(sha256(buffers.text_of(dtype).encode())[:4], "little")
+    return ord("V") << 4 | digest >> 1 << 32
 
 
 def names(note: int, header: bytes | None, buffer: Any) -> tuple[Any, Any]:

@@ -145,6 +145,33 @@ def test_a_receiver_of_another_type_is_told() -> None:
     acp.sync()
 
 
+@pytest.mark.parametrize("count", [2, 40, 3000])
+@pytest.mark.parametrize("name", ["bcast", "scatter", "gather", "reduce"])
+def test_what_comes_with_another_type_is_not_written(name: str, count: int) -> None:
+    """One rank takes, or is one of those that do, with a type of its own."""
+    n, r = acp.procs(), acp.rank()
+    if n == 1:
+        return
+    x, mine, rows = np.zeros(count), np.full(count, 7), np.zeros((n, count))
+    taken = np.full((n, count), 7) if name == "gather" else mine
+    calls: dict[str, Any] = {  # of the one that finds it, and of the others
+        "bcast": (lambda: acp.bcast(None, out=mine), lambda: acp.bcast(x, out=x)),
+        "scatter": (lambda: acp.scatter(None, out=mine), lambda: acp.scatter(rows, out=x)),
+        "gather": (lambda: acp.gather(mine, out=taken), lambda: acp.gather(x, out=())),
+        "reduce": (lambda: acp.reduce(mine, out=mine), lambda: acp.reduce(x, out=())),
+    }
+    finds, other = calls[name]
+    if r == (n - 1 if name in ("bcast", "scatter") else 0):
+        with pytest.raises(TypeError, match=f"in {name} rank .* elements of "):
+            finds()
+        assert (taken == 7).all()
+    else:
+        with contextlib.suppress(acp.Error):  # who needs nothing of that rank may not hear of it
+            other()
+    acp.sync()
+    assert acp.allgather(r) == list(range(n))
+
+
 @pytest.mark.parametrize("wild", [np.uint8, bytearray])
 def test_bytes_go_with_any_type(wild: Any) -> None:
     n, r = acp.procs(), acp.rank()

@@ -13,7 +13,7 @@
 #include "messages/match.h"
 #include "peers/peer.h"
 
-#define LEFT_NOTE ((uint64_t)1 << 63) /* of a message that carries only the reason */
+#define LEFT_NOTE ACP_NOTE_LEFT /* of a message that carries only the reason */
 #define LEFT_LOST ((uint64_t)1 << 62) /* a rank has died; the low bits are its number + 1 */
 #define LEFT_ASTRAY ((uint64_t)1 << 61) /* a mismatch; the low bits are two ranks and their calls */
 #define RANK_BITS 22u
@@ -57,11 +57,6 @@ static bool types_differ(uint64_t one, uint64_t other)
     return (one & ACP_NOTE_TYPE) && (other & ACP_NOTE_TYPE) && ((one ^ other) & ACP_NOTE_TYPE);
 }
 
-static bool belong_together(uint64_t one, uint64_t other)
-{
-    return !((one ^ other) & ~ACP_NOTE_TYPE) && !types_differ(one, other);
-}
-
 static uint64_t why_astray(const acp_collective *c, uint32_t rank, uint64_t theirs)
 {
     uint64_t why = types_differ(theirs, c->note);
@@ -85,7 +80,7 @@ static void go_astray(acp_collective *c, uint32_t rank, uint64_t theirs, uint64_
 
 void collective_check(acp_collective *c, const acp_step *s, int rc, const acp_envelope *got)
 {
-    if (rc != ACP_OK && rc != ACP_E_TRUNCATED) {
+    if (rc != ACP_OK && rc != ACP_E_TRUNCATED && rc != ACP_E_TYPE) {
         end_with(c, rc, s->rank);
     } else if (s->kind == ACP_STEP_SEND) {
         return;
@@ -98,7 +93,7 @@ void collective_check(acp_collective *c, const acp_step *s, int rc, const acp_en
         else if (who == acp_rank(c->engine)) /* the call of this rank is the reason */
             who = s->rank;
         end_with(c, got->note & LEFT_LOST ? ACP_E_LOST : ACP_E_LEFT, (int64_t)who);
-    } else if (rc != ACP_OK || !belong_together(got->note, c->note) || got->size != s->size) {
+    } else if (rc != ACP_OK || !acp_notes_belong(got->note, c->note) || got->size != s->size) {
         go_astray(c, s->rank, got->note, why_astray(c, s->rank, got->note));
     }
 }
@@ -119,7 +114,7 @@ void collective_look_at_losses(acp_lane *lane, acp_collective *c)
 static bool is_astray(const acp_collective *c, const struct letter *l)
 {
     return l->context == c->context &&
-           (l->note & LEFT_NOTE ? l->note & LEFT_ASTRAY : !belong_together(l->note, c->note));
+           (l->note & LEFT_NOTE ? l->note & LEFT_ASTRAY : !acp_notes_belong(l->note, c->note));
 }
 
 /* Looks at messages that no step has received yet, for they may be the only sign of a mismatch: prefers the first of

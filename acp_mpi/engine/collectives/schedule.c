@@ -120,7 +120,8 @@ static int begin_send(acp_lane *lane, acp_collective *c, const acp_step *s)
 int collective_receive(acp_lane *lane, acp_collective *c, uint32_t step)
 {
     const acp_step *s = &c->plan->steps[step];
-    acp_envelope want = {.context = c->context, .source = s->rank, .size = s->size};
+    acp_envelope want = {.context = c->context, .source = s->rank, .size = s->size,
+                         .note = c->note | ACP_NOTE_LEFT};
     acp_request *request;
     int rc = acp_receive(lane, &want, collective_place(c, s->where, s->where_at), &request);
     if (rc != ACP_OK)

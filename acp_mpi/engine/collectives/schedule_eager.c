@@ -69,10 +69,13 @@ int collective_recall(acp_lane *lane, const acp_collective *c, uint32_t rank)
 
 static bool take(acp_collective *c, const acp_step *s)
 {
-    acp_envelope m = {.context = c->context, .source = s->rank, .size = s->size};
-    if (!eager_take(c->engine, &m, collective_place(c, s->where, s->where_at)))
+    unsigned char data[EAGER_MOST];
+    acp_envelope m = {.context = c->context, .source = s->rank, .size = sizeof data};
+    if (!eager_take(c->engine, &m, data))
         return false;
     collective_check(c, s, ACP_OK, &m);
+    if (likely(c->status == ACP_OK) && m.size)
+        memcpy(collective_place(c, s->where, s->where_at), data, m.size);
     return true;
 }
 

@@ -25,11 +25,22 @@ typedef struct acp_envelope {
     acp_sources *among; /* of a receive from ACP_ANY: the only possible senders; NULL: all ranks */
 } acp_envelope;
 /* Notes by which typed receives match. Bits 0 to 3: kind; 4 to 11: type of the elements, a letter as NumPy has them,
- * 0: bytes, which go with any; 12: their bytes are swapped; of ACP_NOTE_RECORD 32 to 63: a digest of the record's
+ * 0: bytes, which go with any; 12: their bytes are swapped; of ACP_NOTE_RECORD 32 to 62: a digest of the record's
  * fields. A receive of another type than the first message of its source and tag ends with ACP_E_TYPE, and the message
- * stays for the next receive that fits. */
+ * stays for the next receive that fits. Receives of collectives have ACP_NOTE_LEFT and the note of their call: messages
+ * fit that acp_notes_belong together with it, and those with ACP_NOTE_LEFT, which carry only a reason. */
 enum { ACP_NOTE_BYTES = 0, ACP_NOTE_OBJECT, ACP_NOTE_ARRAY, ACP_NOTE_DESCRIBED, ACP_NOTE_BUFFER = 15 };
 #define ACP_NOTE_RECORD 'V'
+#define ACP_NOTE_LEFT ((uint64_t)1 << 63)
+/* Notes of collectives, 61 bits: the call, and a digest of all that its members must give alike; ACP_NOTE_TYPE of a
+ * note is 0 where the elements go with those of any type. */
+#define ACP_NOTE_CALL_AT 40u /* 6 bits: the kind of call */
+#define ACP_NOTE_TYPE ((uint64_t)0x7fff << 46)
+static inline bool acp_notes_belong(uint64_t one, uint64_t other)
+{
+    bool any = !(one & ACP_NOTE_TYPE) || !(other & ACP_NOTE_TYPE);
+    return !((one ^ other) & ~(ACP_NOTE_LEFT | (any ? ACP_NOTE_TYPE : 0)));
+}
 static inline uint64_t acp_note_letter(uint64_t note)
 {
     uint64_t letter = (note >> 4) & 0xff;
@@ -40,6 +51,8 @@ static inline bool acp_note_fits(uint64_t wanted, uint64_t note)
     uint64_t want = acp_note_letter(wanted), is = acp_note_letter(note);
     if (!wanted)
         return true;
+    if (wanted & ACP_NOTE_LEFT)
+        return (note & ACP_NOTE_LEFT) || acp_notes_belong(wanted, note);
     if ((note & 15) == ACP_NOTE_OBJECT)
         return false;
     if (!want || !is)
@@ -146,10 +159,8 @@ typedef struct acp_plan {
 bool acp_plan_mark(const acp_plan *plan, uint8_t *eager);
 #define ACP_COLLECTIVE_FOLD 1
 
-/* A context belongs to this collective alone between each pair of members. All members have the same `note` (61 bits),
- * but for ACP_NOTE_TYPE of it, which is 0 where it goes with any; else ACP_E_MISMATCH. */
-#define ACP_NOTE_CALL_AT 40u /* 6 bits: the kind of call */
-#define ACP_NOTE_TYPE ((uint64_t)0x7fff << 46)
+/* A context belongs to this collective alone between each pair of members. All members have notes that
+ * acp_notes_belong together, else ACP_E_MISMATCH. */
 int acp_collective_begin(acp_engine *engine, const acp_plan *plan, void *const buffers[ACP_BUFFERS],
                          uint64_t context, uint64_t note, acp_collective **collective);
 /* By the calling thread alone. Any error, a timeout too, ends the collective: members that wait for this rank are
