@@ -98,7 +98,7 @@ def test_a_rank_that_is_killed_leaves_a_whole_heap(two_survive, tmp_path, road):
 
 
 def gather_in_a_full_heap():
-    """Fill the own heap to the last block, and call a collective, whose messages need one."""
+    """Fill the own heap to the last block, before it has held a message, and call collectives."""
     acp.init(heap_size=MIB)
     size = MIB
     while size >= 16:
@@ -107,11 +107,18 @@ def gather_in_a_full_heap():
         except acp.HeapFullError:
             size //= 2
     acp.sync()
-    with pytest.raises(acp.HeapFullError, match="allgather: the heap has no room for its messages"):
-        acp.allgather(bytes(1000))
+    everybody = range(acp.procs())
+    for count in (0, 1, 240, 300, 1000, 100_000):
+        mine = bytes([acp.rank()]) * count
+        assert acp.bcast(mine, 1) == bytes([1]) * count
+        assert acp.allgather(mine) == [bytes([r]) * count for r in everybody]
+        assert acp.gather(mine) in (None, [bytes([r]) * count for r in everybody])
+        assert acp.scatter([mine] * acp.procs()) == bytes(count)
     acp.sync()
     acp.finalize()
 
 
-def test_a_collective_in_a_full_heap_says_what_to_do(passes):
-    passes([*launch.mpiexec(2), *launch.program(gather_in_a_full_heap)])
+@pytest.mark.parametrize("road", launch.ROADS)
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_collectives_do_without_the_heap(passes, ranks, road):
+    passes([*launch.mpiexec(ranks), *launch.program(gather_in_a_full_heap)], launch.ROADS[road])

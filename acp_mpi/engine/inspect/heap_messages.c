@@ -38,6 +38,9 @@ void survey_messages(struct survey_tiles *t)
     uint64_t looked = section_look(&box->section), slab = box->slabs, steps = 0;
     for (uint32_t i = 0; i < SECTION_BLOCKS; i++)
         survey_use(t, box->section.fresh[i], USE_MESSAGES);
+    for (uint32_t i = 0; i < MAIL_SPARES; i++)
+        if (box->letters[i].state != LETTER_FREE && box->letters[i].block)
+            survey_use(t, box->letters[i].block, USE_MESSAGES);
     t->there = false;
     while (slab && steps++ <= t->count && own_slab(t, slab, &slab))
         continue;

@@ -25,10 +25,14 @@
 enum { FILL_LOCAL = 1, FILL_GLOBAL, FILL_VM, FILL_BLOCK };
 
 /* False after the receiver has closed its engine: it may use the memory of a receive for something else. */
+static bool vm_may(const acp_engine *e, const struct peer *to)
+{
+    return to != e->job.own && !to->shm.vm_refused && to->shm.control->phase != PHASE_CLOSED;
+}
+
 bool vm_goes(const acp_engine *e, const struct peer *to)
 {
-    return to != e->job.own && !to->shm.vm_refused && e->config.path != ACP_PATH_OWNER &&
-           to->shm.control->phase != PHASE_CLOSED;
+    return e->config.path != ACP_PATH_OWNER && vm_may(e, to);
 }
 
 /* The block belongs to the entry in the same instant in which it leaves the heap. */
@@ -75,7 +79,7 @@ int mail_open(acp_lane *lane, struct landing *l)
     if (vm && __atomic_load_n(&letter->attention, __ATOMIC_RELAXED) == ATTENTION_NONE)
         return into_buffer(l, FILL_VM);
     int rc = take_block(lane, l);
-    return rc == ACP_E_FULL && vm ? into_buffer(l, FILL_VM) : rc;
+    return rc == ACP_E_FULL && buffer && vm_may(e, l->to) ? into_buffer(l, FILL_VM) : rc; /* on any path */
 }
 
 static int fill_global(acp_lane *lane, const struct landing *l, uint64_t at,

@@ -7,16 +7,28 @@
 
 #include <string.h>
 
+#define SPARES_AT (offsetof(struct heap_head, mailbox) + offsetof(struct mailbox, letters))
+
 void mailbox_create(struct mailbox *box, uint64_t bound)
 {
     section_create(&box->section);
     box->bound = bound;
+    for (uint64_t i = MAIL_SPARES; i-- > 0;) {
+        box->letters[i].link.next = box->spare;
+        box->spare = SPARES_AT + i * sizeof(struct letter);
+    }
+}
+
+bool letter_spare(const struct heap *h, uint64_t at)
+{
+    return at >= SPARES_AT && at < SPARES_AT + sizeof h->head->mailbox.letters &&
+           (at - SPARES_AT) % sizeof(struct letter) == 0;
 }
 
 struct letter *letter_at(const struct heap *h, uint64_t at)
 {
     bool good = at % MAIL_LINE == 0 && at > h->first && at <= h->span - sizeof(struct letter);
-    return good ? (struct letter *)(void *)(h->base + at) : NULL;
+    return good || letter_spare(h, at) ? (struct letter *)(void *)(h->base + at) : NULL;
 }
 
 uint64_t letter_offset(const struct heap *h, const struct letter *letter)
@@ -56,32 +68,39 @@ static int slab_take(struct hold *hold)
     return ACP_OK;
 }
 
-int letter_take(struct hold *hold, struct letter **letter)
+int letter_take(struct hold *hold, bool keeps, struct letter **letter)
 {
     struct mailbox *box = &hold->heap->head->mailbox;
-    int rc = box->free ? ACP_OK : slab_take(hold);
+    bool may = box->spare && (!keeps || box->spares_kept < MAIL_SPARES / 2);
+    uint64_t *chain = may && (!keeps || !box->free) ? &box->spare : &box->free;
+    int rc = *chain ? ACP_OK : slab_take(hold);
     if (rc != ACP_OK)
         return rc;
-    *letter = letter_at(hold->heap, box->free);
+    *letter = letter_at(hold->heap, *chain);
     if (!*letter)
         return ACP_E_DAMAGED;
-    section_set(hold, &box->free, (*letter)->link.next);
+    section_set(hold, chain, (*letter)->link.next);
     return ACP_OK;
+}
+
+static uint64_t *chain_for(struct heap *h, uint64_t at)
+{
+    return letter_spare(h, at) ? &h->head->mailbox.spare : &h->head->mailbox.free;
 }
 
 void letter_drop(struct hold *hold, struct letter *letter)
 {
-    struct mailbox *box = &hold->heap->head->mailbox;
+    uint64_t at = letter_offset(hold->heap, letter), *chain = chain_for(hold->heap, at);
     section_set(hold, &letter->state, LETTER_FREE);
-    section_set(hold, &letter->link.next, box->free);
-    section_set(hold, &box->free, letter_offset(hold->heap, letter));
+    section_set(hold, &letter->link.next, *chain);
+    section_set(hold, chain, at);
 }
 
 int letter_get(struct hold *hold, struct letter **letter)
 {
     acp_lane *lane = hold->lane;
     if (unlikely(!lane->letter_count))
-        return letter_take(hold, letter);
+        return letter_take(hold, false, letter);
     *letter = letter_at(hold->heap, lane->letters[--lane->letter_count]);
     return ACP_OK;
 }
@@ -99,14 +118,15 @@ static void letters_return(acp_lane *lane, struct heap *h)
         lane->letter_count = 0;
         return;
     }
+    uint64_t free = box->free, spare = box->spare;
     section_begin(&hold);
-    uint64_t first = box->free;
     while (lane->letter_count > LANE_LETTERS / 2) {
-        struct letter *letter = letter_at(h, lane->letters[--lane->letter_count]);
-        letter->link.next = first;
-        first = letter_offset(h, letter);
+        uint64_t at = lane->letters[--lane->letter_count], *first = letter_spare(h, at) ? &spare : &free;
+        letter_at(h, at)->link.next = *first;
+        *first = at;
     }
-    section_set(&hold, &box->free, first);
+    section_set(&hold, &box->free, free);
+    section_set(&hold, &box->spare, spare);
     section_commit(&hold);
     section_leave(&hold);
 }
@@ -156,6 +176,13 @@ static void take_out(struct hold *hold, struct mail_chain *chain, uint64_t at, s
     section_set(hold, next ? &next->previous : &chain->last, link->previous);
 }
 
+static void count_kept(struct hold *hold, const struct letter *letter, int by)
+{
+    struct mailbox *box = &hold->heap->head->mailbox;
+    if (unlikely(letter_spare(hold->heap, letter_offset(hold->heap, letter))))
+        section_set(hold, &box->spares_kept, box->spares_kept + (uint64_t)by);
+}
+
 void letter_link(struct hold *hold, struct letter *letter, enum letter_list list)
 {
     struct mailbox *box = &hold->heap->head->mailbox;
@@ -165,6 +192,8 @@ void letter_link(struct hold *hold, struct letter *letter, enum letter_list list
     append(hold, chain_of(box, letter, list), at, offsetof(struct letter, link));
     if (list == AMONG_MESSAGES)
         append(hold, &box->arrivals, at, offsetof(struct letter, arrival));
+    if (list == AMONG_MESSAGES)
+        count_kept(hold, letter, 1);
     section_set(hold, count, *count + 1);
     letter->sequence = box->sequence;
     section_set(hold, &box->sequence, box->sequence + 1);
@@ -179,6 +208,8 @@ void letter_unlink(struct hold *hold, struct letter *letter)
     take_out(hold, chain_of(box, letter, list), at, offsetof(struct letter, link));
     if (list == AMONG_MESSAGES)
         take_out(hold, &box->arrivals, at, offsetof(struct letter, arrival));
+    if (list == AMONG_MESSAGES)
+        count_kept(hold, letter, -1);
     section_set(hold, &letter->list, AMONG_NONE);
     section_set(hold, count, *count - 1);
 }

@@ -21,6 +21,7 @@ struct peer;
 
 #define MAIL_INLINE ((uint64_t)256) /* most bytes of a message in its entry */
 #define MAIL_BUCKETS 64u
+#define MAIL_SPARES 16u
 #define MAIL_WANTING 32u
 #define MAIL_SHARED ((uint64_t)48 << 10) /* from here on a sender and a waiting receiver copy together */
 #define MAIL_BOUND ((uint64_t)64 << 20) /* unless less is wanted, or the heap is small */
@@ -117,13 +118,16 @@ struct mailbox {
     uint64_t bytes;    /* of unexpected messages: entries and blocks */
     uint64_t kept, posted; /* how many there are */
     uint64_t sequence; /* of the next one */
-    uint64_t free;     /* entries, chained by their links */
+    uint64_t free;     /* entries of slabs, chained by their links */
+    uint64_t spare;    /* `letters`, likewise: entries for receives where the heap is full */
+    uint64_t spares_kept; /* entries of `letters` that hold unexpected messages */
     uint64_t slabs;    /* chained by their first word */
     uint64_t probing;  /* threads of the owner that sleep until a message is kept */
     uint64_t wanting[MAIL_WANTING]; /* slot + 1 of senders that wait for credit */
     struct mail_chain arrivals, wild;
     struct mail_chain receives[MAIL_BUCKETS], messages[MAIL_BUCKETS];
     struct mail_lot ended[MAIL_LOTS];
+    _Alignas(64) struct letter letters[MAIL_SPARES];
     struct eager eager;
     struct pair_rings rings;
 };
@@ -143,11 +147,13 @@ void mailbox_create(struct mailbox *box, uint64_t bound); /* on zeroes */
 struct letter *letter_at(const struct heap *h, uint64_t at); /* NULL: none can be there */
 uint64_t letter_offset(const struct heap *h, const struct letter *letter);
 uint32_t mail_bucket(uint64_t context, uint64_t source, uint64_t tag);
-/* Inside a change. ACP_E_FULL: the heap is full; ACP_E_BUSY: another holds it. */
-int letter_take(struct hold *hold, struct letter **letter);
+/* Inside a change. ACP_E_FULL: the heap is full; ACP_E_BUSY: another holds it. `keeps`: for an unexpected message; half
+ * of the mailbox's own entries are left to receives, for which senders wait that find no entry. */
+int letter_take(struct hold *hold, bool keeps, struct letter **letter);
 void letter_drop(struct hold *hold, struct letter *letter);
 void letter_link(struct hold *hold, struct letter *letter, enum letter_list list);
 void letter_unlink(struct hold *hold, struct letter *letter);
+bool letter_spare(const struct heap *h, uint64_t at); /* one of the mailbox's own */
 /* For a receive of this process: a spare entry of the lane needs no section. */
 int letter_get(struct hold *hold, struct letter **letter);
 void letter_put(acp_lane *lane, struct heap *h, struct letter *letter);

@@ -191,7 +191,7 @@ static int keep(struct hold *hold, const acp_envelope *e, const void *data, uint
 {
     struct mailbox *box = &hold->heap->head->mailbox;
     uint64_t bytes = cost(box, e, held);
-    int rc = letter_take(hold, letter);
+    int rc = letter_take(hold, true, letter);
     if (rc != ACP_OK)
         return rc;
     struct letter *l = *letter;
@@ -268,6 +268,8 @@ static int arrive(struct hold *hold, const acp_envelope *e, const void *data, en
         section_set(hold, landing->word, landing->value);
     if (unlikely(rc != ACP_OK)) {
         section_cancel(hold);
+        landing->looks = rc == ACP_E_FULL; /* nobody rings for memory of the heap */
+        landing->before = box->sequence;
         return rc;
     }
     section_commit(hold);

@@ -47,7 +47,7 @@ static bool is_first(const struct mailbox *box)
 /* Entries are left to move it to the mailbox, even if the heap is full. */
 static bool has_letters(const struct mailbox *box)
 {
-    return __atomic_load_n(&box->free, __ATOMIC_RELAXED) != 0;
+    return __atomic_load_n(&box->free, __ATOMIC_RELAXED) || __atomic_load_n(&box->spare, __ATOMIC_RELAXED);
 }
 
 struct ring_line *pair_ring_lines(const struct heap *h, const struct pair_ring *ring)

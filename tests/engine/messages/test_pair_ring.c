@@ -197,7 +197,8 @@ static void a_ring_needs_memory(void)
     uint64_t block[64], taken = 0, ringed = 0;
     int fd = open_mailbox(&s);
     sender_start(&from, fd, 1);
-    s.actor.heap.head->limit = s.actor.heap.head->committed + s.actor.heap.head->pinned * GRANULE;
+    s.actor.heap.head->limit = s.actor.heap.head->committed +
+                                    (s.actor.heap.head->pinned + 1) * GRANULE;
     for (uint64_t size = (uint64_t)1 << 20; size >= 8192; size /= 2)
         while (taken < 64 && heap_take(s.actor.lane, &s.actor.heap, size, &block[taken], 0) == ACP_OK)
             taken++;
