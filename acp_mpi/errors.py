@@ -291,6 +291,8 @@ def _astray(function: str, ours: int, theirs: int, why: int) -> AstrayError:
             f"in {names[0]} rank {first} gives another size, type, operation or root than rank "
             f"{second}; give what belongs together on all ranks"
         )
+    if why >> 57 & 1:
+        said = f"an earlier call was over here before this was found: {said}"
     error = kind(f"{function}: {said}")
     error.why = why
     return error

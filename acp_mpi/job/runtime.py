@@ -206,6 +206,10 @@ def _close_all() -> None:
     except (Error, OSError, ValueError, MemoryError) as caught:
         error = caught
     _meet_the_living("finalize", _FINALIZE)  # after Ctrl-C here it can be called again
+    try:
+        _engine.hear_late("finalize")
+    except Error as late:
+        error = error or late
     # A rank that has ended since has met the others, and finalizes MPI as they do.
     lost = _engine.lost_ranks(accepted=True)
     _count = 0
@@ -303,7 +307,8 @@ def reset(rank: int) -> None:
     from acp_mpi.rma.exchange import allgather
 
     _engine.demand("reset")
-    _engine.sync()
+    _engine.complete()
+    _engine.meet("reset", _EXCHANGE)
     has_grown = len(_engine.together()) < _engine.procs()  # one rank alone may know that
     told = [said or (None, False) for said in allgather((rank, has_grown), "reset")]
     if any(grown for _, grown in told):

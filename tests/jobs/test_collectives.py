@@ -362,3 +362,25 @@ def finalize_beside() -> None:
 @pytest.mark.parametrize("function", [reset_beside, finalize_beside])
 def test_reset_and_finalize_end_what_is_under_way(passes: Any, road: str, function: Any) -> None:
     passes([*launch.mpiexec(3), *launch.program(function)], launch.ROADS[road])
+
+
+def finalize_after_a_mismatch() -> None:
+    """The root gives, and is through before the others find that its type is another one."""
+    acp.init()
+    r = acp.rank()
+    given = array.array("d" if r == 0 else "q", range(3))
+    errors: list[str] = []
+    for call in (lambda: acp.bcast(given, out=given), acp.finalize):
+        try:
+            call()
+        except TypeError as error:
+            errors.append(str(error))
+    assert len(errors) == 1, errors
+    assert "in bcast rank" in errors[0]
+    assert not acp.is_initialized()
+
+
+@pytest.mark.parametrize("road", ["any", "link"])
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_finalize_raises_for_a_call_that_was_over_here(passes: Any, ranks: int, road: str) -> None:
+    passes([*launch.mpiexec(ranks), *launch.program(finalize_after_a_mismatch)], launch.ROADS[road])

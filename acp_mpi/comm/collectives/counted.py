@@ -22,9 +22,17 @@ def counted(function: str, team: Team, of: Callable[[int], Flow]) -> Flow:
     pickled, are told to all members: only the others know which of them wait.
     """
     context = team.context()
-    with Farewell(function, team, context, second(context)):
-        flow = begun(of(context))
-    return (yield from flow)
+    call = team.contexts.begin()
+    try:
+        with Farewell(function, team, context, second(context)):
+            flow = begun(of(context))
+        return (yield from flow)
+    except BaseException as error:
+        if not team.over:
+            team.contexts.fail(call, error, team.ranks)
+        raise
+    finally:
+        team.contexts.end(call)
 
 
 def begun(flow: Flow) -> Flow:

@@ -167,7 +167,9 @@ acp_ga_t acp_query_ga(acp_engine *engine, const void *address, uint64_t size);
 int acp_query_address(acp_lane *lane, acp_ga_t ga, uint64_t size, void **address);
 void acp_forget_address(acp_engine *engine, acp_ga_t ga); /* the program uses an address it asked for no longer */
 acp_ga_t acp_starter(acp_engine *engine, uint32_t rank);
-acp_ga_t acp_post(acp_engine *engine, uint32_t rank); /* 64 bytes for the library itself */
+acp_ga_t acp_post(acp_engine *engine, uint32_t rank); /* 64 bytes for the library itself; behind them the late notes */
+#define ACP_LATE_NOTES 32u /* of two words each: late.pxi */
+uint64_t *acp_late_notes(acp_engine *engine); /* those of this process */
 
 typedef struct acp_memory_statistics {
     uint64_t limit, committed, used, starter, segments, private_segments;

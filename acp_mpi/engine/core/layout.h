@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define LAYOUT_MAGIC 0x314d454d50434121ull /* "!ACPMEM1" */
-#define LAYOUT_VERSION 26 /* a byte; of all that processes share or send to each other */
+#define LAYOUT_VERSION 27 /* a byte; of all that processes share or send to each other */
 
 /* The largest pages that a kernel of this processor may have: mappings begin at a multiple, on all hosts of a job
  * alike. On aarch64 kernels are built with 4, 16 or 64 KiB. */
@@ -26,8 +26,10 @@
 
 /* Offsets in the memory file. Nothing below CONTROL_SIZE has an address. */
 #define CONTROL_SIZE ((uint64_t)32 << 20)
-#define POST_OFFSET CONTROL_SIZE /* 64 bytes for the library's own exchanges */
-#define NOTICE_OFFSET (POST_OFFSET + 48) /* last word of these: a notice of this rank to observers (inspect) */
+#define POST_OFFSET CONTROL_SIZE /* for the library's own exchanges: 64 bytes, then the late notes */
+#define NOTICE_OFFSET (POST_OFFSET + 48) /* one of the 64 bytes' words: a notice of this rank to observers (inspect) */
+#define LATE_OFFSET (POST_OFFSET + 64)
+#define POST_SIZE (LATE_OFFSET + 16 * ACP_LATE_NOTES - POST_OFFSET)
 #define STARTER_OFFSET (CONTROL_SIZE + PAGE)
 #define PROBE_SIZE ((uint64_t)64) /* at the end of the window part: for the test of the window */
 #define DOORS_OFFSET PAGE /* peers map them, and nothing else, for writing */

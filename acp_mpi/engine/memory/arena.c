@@ -146,7 +146,7 @@ int memory_create(acp_engine *e, acp_fault *fault)
     e->doors = (struct doors *)(void *)(m->base + DOORS_OFFSET);
     e->memory.order = (_Atomic uint32_t *)(void *)(m->base + ORDER_OFFSET);
     e->memory.entries = (struct entry *)(void *)(m->base + ENTRIES_OFFSET);
-    struct region post = {.offset = POST_OFFSET, .length = 64, .kind = SEGMENT_MEMORY};
+    struct region post = {.offset = POST_OFFSET, .length = POST_SIZE, .kind = SEGMENT_MEMORY};
     struct region starter = {.offset = STARTER_OFFSET, .length = e->config.starter_size,
                              .kind = SEGMENT_MEMORY};
     uint64_t end = STARTER_OFFSET + m->starter_size;

@@ -163,3 +163,8 @@ acp_ga_t acp_post(acp_engine *e, uint32_t rank)
     (void)e;
     return acp_ga(rank, 0, POST_OFFSET);
 }
+
+uint64_t *acp_late_notes(acp_engine *e)
+{
+    return (uint64_t *)(void *)(e->memory.base + LATE_OFFSET);
+}

@@ -178,6 +178,8 @@ cdef extern from "core/engine.h" nogil:
     int acp_barrier(acp_engine *, const uint32_t *, uint32_t, uint32_t, int64_t)
     int64_t acp_trouble_rank(const acp_engine *)
     acp_ga_t acp_post(acp_engine *, uint32_t)
+    const int ACP_LATE_NOTES
+    uint64_t *acp_late_notes(acp_engine *)
     uint32_t acp_losses(const acp_engine *)
     bint acp_lives(acp_engine *, uint32_t)
     uint32_t acp_lost_ranks(acp_engine *, bint, uint32_t *, uint32_t)

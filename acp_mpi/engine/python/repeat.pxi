@@ -8,11 +8,37 @@ cdef dict lately = {}  # by function: what it was called with last
 
 
 cdef class Contexts:
-    """Contexts of the calls of a team, the same on all members: all count their calls alike."""
+    """Contexts of the calls of a team, the same on all members: all count their calls alike.
+
+    Late notes are of them, too: see late.pxi.
+    """
     cdef uint64_t base, calls
+    cdef uint64_t failed  # the last call that has raised here
+    cdef set under_way    # calls that may still raise by themselves, without those of `repeat`
 
     def __init__(self, base: int):
         self.base = base
+        self.under_way = set()
+
+    def __dealloc__(self):
+        if known is not None and known.get(self.base >> 32) == <uint64_t><void *>self:
+            del known[self.base >> 32]
+
+    def begin(self) -> int:
+        """Return the number of the call that has taken a context last; it is under way."""
+        known[self.base >> 32] = <uint64_t><void *>self
+        self.under_way.add(self.calls)
+        return self.calls
+
+    def end(self, call: int) -> None:
+        """Have a call no longer under way."""
+        self.under_way.discard(call)
+
+    def fail(self, call: int, error: BaseException, ranks: Sequence[int]) -> None:
+        """Know that a call has raised here; after a mismatch leave late notes with `ranks`."""
+        self.failed = max(self.failed, call)
+        if getattr(error, "why", 0):
+            leave_late_notes(self, call, error.why, ranks)
 
     cdef uint64_t take(self) noexcept:
         cdef uint64_t x
@@ -136,6 +162,7 @@ def remember(str function, Collective done, Contexts contexts, bint top, x, out,
 def forget_collectives() -> None:
     """Remember no call any more: the ranks, or their memory, are others."""
     lately.clear()
+    forget_late_notes()
 
 
 def repeat(str function, x, out, op, root, counts, out_counts) -> bool:
@@ -167,5 +194,10 @@ def repeat(str function, x, out, op, root, counts, out_counts) -> bool:
     except Exception:  # no room: the long way tells the others, in the same context
         l.contexts.calls -= 1
         return False
-    c.carry(ACP_FOREVER)
+    cdef uint64_t call = l.contexts.calls
+    try:
+        c.carry(ACP_FOREVER)
+    except BaseException as error:
+        l.contexts.fail(call, error, [l.plan.ranks[i] for i in range(l.plan.plan.members)])
+        raise
     return True

@@ -129,7 +129,9 @@ cdef int listed(object ranks, uint32_t *chosen, uint32_t count) except -1:
 cdef int meet_all(str function, object timeout) except -1:
     cdef int64_t end = end_of(nanoseconds(timeout, function))
     finish_all(function, left_until(end))
-    return meet_by(function, NULL, 0, 0, end)
+    meet_by(function, NULL, 0, 0, end)
+    hear_late_notes(function)
+    return 0
 
 
 def barrier(ranks=None, timeout: float | None = None) -> None:
@@ -173,7 +175,8 @@ def sync(timeout: float | None = None) -> None:
 
     Collective over the living ranks. Raises the errors of operations that no call completed,
     PeerLostError if a rank has died that `refresh` has not accepted, Error if one is in finalize,
-    TimeoutError after `timeout` seconds.
+    TimeoutError after `timeout` seconds. When all have met: Error for a collective that was over
+    here before others found that the calls did not belong together.
     """
     if engine == NULL:
         no_engine("sync")
