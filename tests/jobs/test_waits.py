@@ -92,26 +92,34 @@ WAITS = {
     "probe": lambda: acp.probe(source=1),
     "probe of anybody's": lambda: acp.probe(tag=1),
     "lookup": lambda: acp.lookup("nobody's"),
-    "wait_until": lambda: acp.wait_until(acp.query_starter_ga(0), "==", 99, ranks=[1, 2]),
+    "waitany": lambda: acp.waitany([acp.irecv(tag=4), acp.irecv(tag=5)]),
+    "waitany, one rank named": lambda: acp.waitany([acp.irecv(source=1, tag=4), acp.irecv(tag=5)]),
+    "wait_until": lambda: acp.wait_until(acp.query_starter_ga(0), "==", 99, ranks=acp.ranks()[1:]),
     "iallreduce": lambda: acp.iallreduce(1).wait(),
 }
 
 
 def wait_for_who_ends():
-    """Ranks 1 and 2 are in finalize: nothing comes from them but what they have sent before."""
+    """All others are in finalize: nothing comes from them but what they have sent before."""
     acp.init()
+    acp.sync()
     if acp.rank() == 0:
         for call, wait in WAITS.items():
             with pytest.raises(acp.Error, match=r"already in finalize and will not come") as caught:
                 wait()
             assert not isinstance(caught.value, acp.PeerLostError), call
+        with pytest.raises(acp.Error, match=r"rank \d+ is already in finalize"):
+            acp.sync()
+        assert acp.lookup("the last name") == "published"
         assert acp.recv(source=2, tag=7) == "the last word"
     elif acp.rank() == 2:
         acp.send("the last word", 0, tag=7)
+        acp.publish("the last name", "published")
     acp.finalize()
 
 
-@pytest.mark.parametrize("road", ["any", "link", "nodes"])
-def test_nobody_waits_for_ranks_in_finalize(without_mpi, road):
-    for job in without_mpi(3, launch.program(wait_for_who_ends), launch.ROADS[road]):
+# With more ranks than a wait opens links to, those of other nodes are heard of by way of a tree.
+@pytest.mark.parametrize(("ranks", "road"), [(3, "any"), (3, "link"), (3, "nodes"), (10, "nodes")])
+def test_nobody_waits_for_ranks_in_finalize(without_mpi, ranks, road):
+    for job in without_mpi(ranks, launch.program(wait_for_who_ends), launch.ROADS[road]):
         assert job.wait() == 0, job.output

@@ -118,7 +118,8 @@ int acp_engine_reset(acp_engine *engine, const uint32_t *slot_of_rank, uint32_t 
 /* The process ends, by SIGTERM and if need be by SIGKILL, as soon as the last writer of this pipe has closed it. The
  * engine closes `fd`. */
 int acp_lifeline(acp_engine *engine, int fd);
-void acp_engine_leaving(acp_engine *engine); /* tells all: this rank is in finalize */
+/* Announces to all that this rank is in finalize, and, if that is so, that all it has sent has arrived: true. */
+bool acp_engine_leaving(acp_engine *engine);
 bool acp_engine_closed(const acp_engine *engine);
 bool acp_engine_foreign(const acp_engine *engine); /* this process is a forked child */
 void acp_engine_forked(acp_engine *engine);        /* called once by such a child */

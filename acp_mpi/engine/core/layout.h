@@ -180,6 +180,7 @@ static inline uint32_t doing_threads(const struct control *c)
 
 #define FAREWELL 1u /* `a` of ACP_LEAVING: the last message of a rank */
 #define ENDING 2u   /* `a` of ACP_LEAVING: the last message comes soon, but may be lost */
+#define SAID_ALL 3u /* `a` of ACP_LEAVING: in finalize, and all that the rank has sent, to any rank, has arrived */
 #define LOST_IN_ORDER 1u /* `b` of ACP_LOST: that rank had announced its end */
 #define LOST_NOT_YET 2u  /* `b` of ACP_LOST: that rank leaves; `dst` and `src` as in ACP_LEAVING */
 #define PHASE_OPEN 1u

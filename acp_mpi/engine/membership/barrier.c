@@ -153,10 +153,8 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
                 break;
             }
         }
-        if (slept < 0 && slice == FIRST_SLICE_NS) {
-            party_look_around(e, g->party);
+        if (slept < 0 && slice == FIRST_SLICE_NS && party_look_around(e, g->party))
             slice = SLICE_NS;
-        }
     }
     pthread_mutex_lock(&e->progress.waiters_lock);
     for (struct waiter **at = &e->progress.waiters; *at; at = &(*at)->next) {
@@ -336,6 +334,10 @@ int acp_barrier(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t p
     acp_doing was = doing_begin(e, doing);
     int rc = p->count > 1 ? meet(e, p, timeout_ns) : ACP_OK;
     doing_end(e, doing, was);
+    if (rc == ACP_OK && p->whole && purpose < PURPOSE_FINALIZE) {
+        e->sync.meetings = e->sync.met_key == p->key ? e->sync.meetings + 1 : 1;
+        e->sync.met_key = p->key;
+    }
     party_give(e, p);
     return rc;
 }

@@ -2,9 +2,11 @@
 #include "membership/leave.h"
 #include "core/engine_state.h"
 #include "core/state/peer.h"
+#include "messages/flow.h"
 #include "operations/notices.h"
 #include "peers/newcomers.h"
 #include "peers/peer.h"
+#include "transport/keepalive.h"
 
 /* Attaches the remaining members that have opened this memory: they may wait for an answer, and must be told of the
  * end, even if this process has sent them nothing yet, or does not have them in its table. */
@@ -20,14 +22,27 @@ void meet_who_stays(acp_engine *e)
     }
 }
 
-void acp_engine_leaving(acp_engine *e)
+/* Nothing that this process has sent, on whatever way, can come behind the notice of its end any more. */
+static bool has_said_all(acp_engine *e)
 {
-    struct message m = growth_farewell(e, 0);
+    return !e->mail.sends && !e->collectives.count && !e->shm.backlogged && couriers_have_said_all(e) &&
+           links_have_arrived(e);
+}
+
+bool acp_engine_leaving(acp_engine *e)
+{
     pthread_mutex_lock(&e->lock);
-    if (e->control->phase == PHASE_OPEN) {
+    bool news = e->control->phase == PHASE_OPEN;
+    if (news) {
         meet_who_stays(e);
         e->control->phase = PHASE_LEAVING;
-        notify_all(&e->lanes[LANE_LOCKED], &m);
     }
+    if (e->control->phase == PHASE_LEAVING && !e->sync.said_all && has_said_all(e))
+        news = e->sync.said_all = true;
+    struct message m = growth_farewell(e, 0);
+    if (news)
+        notify_all(&e->lanes[LANE_LOCKED], &m);
+    bool said = e->sync.said_all;
     pthread_mutex_unlock(&e->lock);
+    return said;
 }

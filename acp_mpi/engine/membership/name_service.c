@@ -253,6 +253,35 @@ static bool answered(void *context)
     return w->op->state == OP_DONE || w->engine->job.losses != w->engine->job.losses_accepted;
 }
 
+static void watch_all(acp_engine *e, const void *nobody)
+{
+    (void)nobody;
+    sources_watch(e, NULL);
+}
+
+static int all_gone(acp_engine *e, const void *nobody)
+{
+    (void)nobody;
+    return sources_gone(e, NULL);
+}
+
+static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question, uint64_t reply[2],
+                    int64_t timeout_ns, acp_doing doing);
+
+/* After the end of all possible publishers the keeper is asked for a sign of life: what they have published it has
+ * answered before, on the same way. */
+static int await_name(acp_engine *e, struct answer_wait *w, struct peer *keeper, int64_t timeout_ns)
+{
+    const struct awaited name = {answered, w, watch_all, all_gone, NULL};
+    const struct message m = {.kind = ACP_DOING};
+    uint64_t reply[2];
+    int rc = wait_for_anybody(e, &name, timeout_ns, ACP_DOING_LOOKUP);
+    bool gone = rc == ACP_E_FINALIZING || rc == ACP_E_LOST;
+    if (gone && keeper != e->job.own && !keeper->lost)
+        ask_peer(e, keeper->slot, &m, reply, ACP_FOREVER, ACP_DOING_LOOKUP);
+    return gone && answered(w) ? ACP_OK : rc;
+}
+
 /* Sends one message to the process in `slot` and waits for its reply: values in reply[0..1], after ACP_E_TAKEN the
  * publisher's rank. */
 static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question, uint64_t reply[2],
@@ -293,7 +322,7 @@ static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question
     struct answer_wait w = {e, op};
     if (rc == ACP_OK && !answered(&w))
         rc = question->kind == ACP_LOOKUP
-                 ? wait_for_anybody(e, NULL, answered, &w, timeout_ns, doing)
+                 ? await_name(e, &w, p, timeout_ns)
                  : progress_wait(e, answered, &w, timeout_ns, doing);
     pthread_mutex_lock(&e->lock);
     if (rc == ACP_OK)

@@ -30,6 +30,17 @@ bool party_has_met(const struct party *p, const struct peer *member)
     return p->purpose >= PURPOSE_FINALIZE && !member->alone && (member->ending || peer_left(member));
 }
 
+/* A member in finalize has told how many barriers of the whole job it has passed under the last key: one more than
+ * this process, if the barrier under way was among them. */
+static bool leaves_without(const acp_engine *e, const struct party *p, const struct peer *member)
+{
+    if (!member->leaving)
+        return false;
+    if (member->met_key != p->key)
+        return peer_leaves(member);
+    return member->meetings <= (e->sync.met_key == p->key ? e->sync.meetings : 0);
+}
+
 /* The reason, if a member will not come; else ACP_OK. */
 int party_trouble(acp_engine *e, const struct party *p)
 {
@@ -37,7 +48,7 @@ int party_trouble(acp_engine *e, const struct party *p)
     /* Lost and leaving peers have a peer structure, so that this loop finds them. */
     for (struct peer *peer = NULL; !all_well && (peer = peer_next(e, peer));) {
         bool is_lost = (peer->lost || peer->left) && !peer->loss_accepted;
-        bool leaves = peer_leaves(peer) && !peer->left && p->purpose < PURPOSE_FINALIZE;
+        bool leaves = leaves_without(e, p, peer) && !peer->left && p->purpose < PURPOSE_FINALIZE;
         if ((is_lost || leaves) && party_has(p, peer->slot) && !party_has_met(p, peer)) {
             e->sync.trouble_rank = rank_of_slot(e, peer->slot);
             return is_lost ? ACP_E_LOST : ACP_E_FINALIZING;
@@ -58,8 +69,9 @@ static void ask_for_news(acp_engine *e, struct peer *leader)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* After a while without a result: registers for losses, and announces to all that this rank leaves. */
-void party_look_around(acp_engine *e, const struct party *p)
+/* After a while without a result: registers for losses, and announces to all that this rank leaves. False: to be
+ * called again soon, so that it can announce that all it has sent has arrived. */
+bool party_look_around(acp_engine *e, const struct party *p)
 {
     if (p->nodes > 1)
         ask_for_news(e, peer_of_slot(e, p->leader));
@@ -73,8 +85,7 @@ void party_look_around(acp_engine *e, const struct party *p)
         if (p->purpose >= PURPOSE_FINALIZE) /* it can be told, wherever it waits */
             peer_attach(e, mate);
     }
-    if (p->purpose >= PURPOSE_FINALIZE)
-        acp_engine_leaving(e);
+    return p->purpose < PURPOSE_FINALIZE || acp_engine_leaving(e);
 }
 
 static bool fits(const acp_engine *e, const struct party *p, const uint32_t *ranks,
@@ -216,14 +227,14 @@ int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t 
             m->signalled = true;
         }
         struct signal_wait w = {e, p, m->round, false, ACP_OK};
-        int64_t left = timeout_ns == ACP_FOREVER ? timeout_ns
-                                                 : timeout_ns - (int64_t)(now_ns() - start);
-        rc = progress_wait(e, signal_here, &w, left < FIRST_NS ? left : FIRST_NS, doing);
-        if (rc == ACP_E_TIMEOUT && left > FIRST_NS) {
-            party_look_around(e, p);
+        for (int64_t slice = FIRST_NS, left = timeout_ns;;) {
+            if (timeout_ns != ACP_FOREVER)
+                left = timeout_ns - (int64_t)(now_ns() - start);
+            rc = progress_wait(e, signal_here, &w, left < slice ? left : slice, doing);
+            if (rc != ACP_E_TIMEOUT || left <= slice)
+                break;
             hear_of_death(e, p->sources[m->round]);
-            rc = progress_wait(e, signal_here, &w,
-                               left == ACP_FOREVER ? left : left - FIRST_NS, doing);
+            slice = party_look_around(e, p) ? ACP_FOREVER : slice;
         }
         if (rc == ACP_OK && !w.got)
             rc = w.trouble;

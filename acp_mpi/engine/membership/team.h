@@ -18,6 +18,7 @@ struct party {
     uint32_t count;
     uint32_t *slots, *ranks; /* of a list: rising, and as given; NULL: all but the absent */
     uint32_t *absent, absences;
+    bool whole; /* all of the job that live, in a list or not */
     uint32_t asked, losses; /* count and losses at its creation */
     struct span all; /* `everybody` then */
     uint32_t here;                 /* members on this node */
@@ -38,7 +39,7 @@ struct party *party_take(acp_engine *e, const uint32_t *ranks, uint32_t count, u
 void party_give(acp_engine *e, struct party *p);
 int party_trouble(acp_engine *e, const struct party *p); /* why a member will not come */
 bool party_has_met(const struct party *p, const struct peer *member); /* the member has passed the barrier, and ends */
-void party_look_around(acp_engine *e, const struct party *p);
+bool party_look_around(acp_engine *e, const struct party *p);
 int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t timeout_ns);
 
 void signal_arrived(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,

@@ -96,6 +96,17 @@ static bool take_everyone(acp_engine *e, struct party *p)
     return true;
 }
 
+/* A list of everybody is the same team as everybody without a list. */
+static bool lists_everyone(acp_engine *e, const struct party *p)
+{
+    struct party all = {.all = p->all, .losses = p->losses};
+    if (!p->count || p->slots[0] < p->all.low || p->slots[p->count - 1] >= p->all.high ||
+        !take_everyone(e, &all))
+        return false;
+    free(all.absent);
+    return p->count == all.count;
+}
+
 struct place_of {
     uint64_t node;
     uint32_t slot;
@@ -194,6 +205,7 @@ struct party *party_new(acp_engine *e, const uint32_t *ranks, uint32_t count, ui
         party_free(p);
         return NULL;
     }
+    p->whole = !ranks || lists_everyone(e, p);
     return p;
 }
 

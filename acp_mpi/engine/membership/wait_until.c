@@ -89,8 +89,11 @@ static bool word_ready(void *context)
     struct word_wait *w = context;
     if (holds(w))
         return true;
-    if ((w->lost = word_lost(w)) != ACP_OK)
+    if ((w->lost = word_lost(w)) != ACP_OK) {
+        if (holds(w)) /* one of them has written it in between */
+            w->lost = ACP_OK;
         return true;
+    }
     if (w->watch && now_ns() >= w->arm_at && !atomic_exchange(&w->watch->armed, 1)) {
         membarrier_all();
         return holds(w);
@@ -161,6 +164,11 @@ static int word_look(struct word_wait *w, int64_t timeout_ns)
     }
 }
 
+static void watch_writers(acp_engine *e, const void *among)
+{
+    sources_watch(e, among);
+}
+
 int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t value,
                   bool is_signed, acp_sources *among, int64_t losses, int64_t timeout_ns)
 {
@@ -180,7 +188,8 @@ int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t 
     w.arm_at = start + SPIN_NS / 2;
     w.watch = watch_take(e, word);
     if (w.watch) {
-        rc = wait_for_anybody(e, among, word_ready, &w, timeout_ns, ACP_DOING_WAIT_UNTIL);
+        const struct awaited written = {word_ready, &w, watch_writers, NULL, among};
+        rc = wait_for_anybody(e, &written, timeout_ns, ACP_DOING_WAIT_UNTIL);
         watch_give(e, w.watch);
     } else {
         rc = word_look(&w, timeout_ns);

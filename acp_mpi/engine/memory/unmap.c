@@ -65,6 +65,7 @@ void peers_free(acp_engine *e)
         free(e->job.peers[page]);
     }
     free(e->job.peers);
+    free(e->job.ends);
     e->job.peers = NULL;
     e->procs = 0;
 }

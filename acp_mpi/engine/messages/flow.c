@@ -70,6 +70,15 @@ bool couriers_push(acp_lane *lane)
     return any;
 }
 
+bool couriers_have_said_all(const acp_engine *e)
+{
+    for (const struct courier *c = e->mail.couriers; c; c = c->next)
+        for (const struct parcel *p = c->parcels; p; p = p->next)
+            if (p->state != PARCEL_BEGUN && p->state != PARCEL_KEPT)
+                return false;
+    return true;
+}
+
 void mail_watch(acp_engine *e, struct peer *p)
 {
     link_watch(e, p, COURIER_COLOR);
@@ -97,6 +106,7 @@ void couriers_reset(acp_engine *e)
         courier_tells(e, c, 0);
         c->heard = 0;
     }
+    e->mail.late = 0;
 }
 
 void couriers_close(acp_engine *e)

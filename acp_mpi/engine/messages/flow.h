@@ -114,6 +114,7 @@ void mail_watch(acp_engine *e, struct peer *p);
 
 /* Messages by link */
 bool couriers_push(acp_lane *lane); /* pushes every flow as far as it goes; true if any went on */
+bool couriers_have_said_all(const acp_engine *e); /* each message has begun: its peer has it, or a link carries it */
 void couriers_lost(acp_lane *lane, struct peer *p);
 void couriers_reset(acp_engine *e);
 void couriers_close(acp_engine *e);

@@ -253,6 +253,14 @@ static bool not_yet(int rc)
     return rc == ACP_E_BUSY || rc == ACP_E_FULL;
 }
 
+static void late_drop(acp_lane *lane, struct late **at)
+{
+    struct late *l = *at;
+    *at = l->next;
+    free(l);
+    atomic_fetch_sub(&lane->engine->mail.late, 1);
+}
+
 void deliveries_push(acp_lane *lane, struct courier *c)
 {
     for (struct late *l; (l = c->late);) {
@@ -263,8 +271,7 @@ void deliveries_push(acp_lane *lane, struct courier *c)
             courier_later(lane->engine, rc);
             return;
         }
-        c->late = l->next;
-        free(l);
+        late_drop(lane, &c->late);
     }
     c->late_end = &c->late;
     if (c->peer->lost)
@@ -281,8 +288,7 @@ static void bring_late(acp_lane *lane, struct courier *c, uint64_t stuck)
             at = &l->next;
         } else {
             frame_here(lane, c, m, l->payload, l->size);
-            *at = l->next;
-            free(l);
+            late_drop(lane, at);
         }
     }
     c->late_end = at;
@@ -301,6 +307,7 @@ static void come_later(acp_lane *lane, struct courier *c, const struct message *
         memcpy(l->payload, payload, size);
     *c->late_end = l;
     c->late_end = &l->next;
+    atomic_fetch_add(&lane->engine->mail.late, 1);
     courier_later(lane->engine, rc);
 }
 

@@ -76,12 +76,12 @@ static bool ready(void *context)
     acp_engine *e = w->lane->engine;
     if (w->over)
         return true;
+    int gone = w->source                         ? peer_gone(e, w->source)
+               : anybody_lost(e, w->want->among) ? ACP_E_LOST
+                                                 : ACP_OK; /* before the look: all that it has sent is there then */
     w->rc = w->era == e->mail.era ? look(w->lane, w->want, w->found, w->taken, HEAP_PATIENCE_NS)
                                   : ACP_E_CLOSED;
     w->over = w->rc != ACP_E_HANDLE && w->rc != ACP_E_BUSY && w->rc != ACP_E_INTERRUPTED;
-    int gone = w->source                           ? peer_gone(w->source)
-               : anybody_lost(e, w->want->among) ? ACP_E_LOST
-                                                   : ACP_OK;
     if (!w->over && gone != ACP_OK) {
         w->rc = gone;
         w->over = true;
@@ -111,7 +111,7 @@ int acp_probe_wait(acp_engine *e, const acp_envelope *want, acp_envelope *found,
     acp_request source = {.peer = w.source, .any = want->source == ACP_ANY,
                           .among = want->among}, *draft = &source;
     __atomic_fetch_add(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
-    int rc = mail_await(e, ready, &w, timeout_ns, ACP_DOING_PROBE, &draft, 1);
+    int rc = mail_await(e, ready, &w, timeout_ns, ACP_DOING_PROBE, &draft, 1, false);
     if (w.era == e->mail.era)
         __atomic_fetch_sub(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
     acp_lane_give(w.lane);

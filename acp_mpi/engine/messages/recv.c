@@ -235,7 +235,7 @@ enum letter_state request_state(const acp_request *r)
     if (state == LETTER_FILLING)
         lost = filler_lost(e, l);
     else if (state == LETTER_POSTED && (e->job.departed || e->job.leavers))
-        lost = r->any ? anybody_lost(e, r->among) : r->peer && peer_gone(r->peer) != ACP_OK;
+        lost = r->any ? anybody_lost(e, r->among) : r->peer && peer_gone(e, r->peer) != ACP_OK;
     if (!lost)
         return state;
     /* The message may have come in between: a dead process brings no more. */

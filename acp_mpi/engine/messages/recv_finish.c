@@ -104,7 +104,7 @@ static int lost(acp_lane *lane, const acp_request *r)
 {
     const struct letter *l = r->letter;
     bool posted = letter_state(l) == LETTER_POSTED;
-    int why = posted && !r->any && r->peer ? peer_gone(r->peer) : ACP_E_LOST;
+    int why = posted && !r->any && r->peer ? peer_gone(lane->engine, r->peer) : ACP_E_LOST;
     fail(lane, why == ACP_OK ? ACP_E_LOST : why, 0, 0);
     lane->fault.rank = (int64_t)(posted ? l->want_source : l->source); /* -1: any */
     if (posted && r->among)

@@ -221,23 +221,43 @@ static void say_whom(acp_engine *e, acp_request *const *requests, uint32_t count
                           memory_order_relaxed);
 }
 
-int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
-               acp_doing doing, acp_request *const *requests, uint32_t count)
+struct mail_awaited {
+    acp_request *const *requests;
+    uint32_t count;
+    bool collectives; /* others may end it, too */
+};
+
+static void watch_peers(acp_engine *e, const void *whom)
 {
-    say_whom(e, requests, count);
-    int64_t first = timeout_ns < MAIL_FIRST_NS ? timeout_ns : MAIL_FIRST_NS;
-    bool open = count == 1 && requests[0]->any;
-    int rc = open ? wait_for_anybody(e, requests[0]->among, ready, context, timeout_ns, doing)
-                  : progress_wait(e, ready, context, first, doing);
-    if (rc == ACP_E_TIMEOUT && !open && timeout_ns > MAIL_FIRST_NS) {
-        for (uint32_t i = 0; i < count; i++)
-            if (requests[i]->any)
-                sources_watch(e, requests[i]->among);
-            else if (requests[i]->peer)
-                mail_watch(e, requests[i]->peer);
-        rc = progress_wait(e, ready, context,
-                           timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - first, doing);
+    const struct mail_awaited *a = whom;
+    for (uint32_t i = 0; i < a->count; i++)
+        if (a->requests[i]->any)
+            sources_watch(e, a->requests[i]->among);
+        else if (a->requests[i]->peer)
+            mail_watch(e, a->requests[i]->peer);
+}
+
+/* The end of a rank that is named ends the request itself. */
+static int nobody_sends(acp_engine *e, const void *whom)
+{
+    const struct mail_awaited *a = whom;
+    int gone = ACP_OK;
+    for (uint32_t i = 0; i < a->count; i++) {
+        int one = a->requests[i]->any ? sources_gone(e, a->requests[i]->among) : ACP_OK;
+        if (one == ACP_OK || a->collectives)
+            return ACP_OK;
+        gone = gone == ACP_E_FINALIZING ? gone : one;
     }
+    return gone;
+}
+
+int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
+               acp_doing doing, acp_request *const *requests, uint32_t count, bool collectives)
+{
+    const struct mail_awaited whom = {requests, count, collectives};
+    const struct awaited mail = {ready, context, watch_peers, nobody_sends, &whom};
+    say_whom(e, requests, count);
+    int rc = wait_for_anybody(e, &mail, timeout_ns, doing);
     say_whom(e, NULL, 0);
     return rc;
 }
@@ -266,7 +286,8 @@ static int wait(struct request_wait *w, int64_t timeout_ns)
     uint64_t start = timeout_ns == ACP_FOREVER ? 0 : now_ns();
     if (!soon(w) && !doze_over(w, timeout_ns)) {
         w->arm_at = now_ns() + SPIN_NS / 2;
-        rc = mail_await(e, ready, w, time_left(timeout_ns, start), doing, requests, w->count);
+        rc = mail_await(e, ready, w, time_left(timeout_ns, start), doing, requests, w->count,
+                        w->collective_count > 0);
     }
     for (uint32_t i = 0; i < w->count; i++)
         attend(requests[i], ATTENTION_NONE);

@@ -3,14 +3,17 @@
  *
  * A process that waits for few ranks is linked to each of them. A process that waits for many requests the watch of
  * the lowest living rank of its node, which watches that node and is linked to its neighbours in a binary tree of the
- * nodes, with the same request: a loss that one of them learns of reaches all. When a rank is lost each computes its
- * neighbours anew, so that the tree of the living stays whole. No rank has more than three links for that. */
+ * nodes, with the same request: a loss that one of them learns of reaches all, and so does the notice that a rank is in
+ * finalize and has said all. When a rank is lost each computes its neighbours anew, so that the tree of the living stays
+ * whole. No rank has more than three links for that. */
 #include "operations/any_source.h"
 #include "base/linux.h"
 #include "core/rank_slot.h"
 #include "core/state/peer.h"
 #include "messages/flow.h"
+#include "operations/notices.h"
 #include "operations/route.h"
+#include "peers/ends.h"
 #include "peers/newcomers.h"
 #include "peers/peer.h"
 #include "peers/peer_liveness.h"
@@ -160,8 +163,9 @@ void sources_guard(acp_engine *e)
             watch_neighbour(e, peer_of_slot(e, slot));
 }
 
-void sources_asked(acp_engine *e, uint64_t known)
+void sources_asked(acp_engine *e, struct peer *from, uint64_t known)
 {
+    notices_say_ends(&e->lanes[LANE_LOCKED], from);
     if (known && known <= ACP_RANKS_MAX)
         growth_reaches(e, known - 1);
     e->job.guards = true;
@@ -201,15 +205,14 @@ void sources_polled(acp_engine *e, const acp_sources *s)
 static int gone_of(acp_engine *e, uint32_t slot)
 {
     const struct peer *p = peer_known(e, slot);
-    return p ? peer_gone(p) : ACP_OK;
+    int gone = p ? peer_gone(e, p) : ACP_OK;
+    return gone == ACP_OK && ends_have(e, slot) && !e->mail.late ? ACP_E_FINALIZING : gone;
 }
 
-int sources_gone(acp_engine *e, const acp_sources *s)
+static int all_gone(acp_engine *e, const acp_sources *s)
 {
     uint32_t count = s ? s->count : e->procs;
     int gone = ACP_OK;
-    if (!e->job.departed && !e->job.leavers)
-        return ACP_OK;
     for (uint32_t i = 0; i < count; i++) {
         if (s && s->ranks[i] >= e->procs)
             return ACP_OK; /* not known yet */
@@ -219,6 +222,16 @@ int sources_gone(acp_engine *e, const acp_sources *s)
             return ACP_OK;
         gone = gone == ACP_E_FINALIZING ? gone : one;
     }
+    return gone;
+}
+
+int sources_gone(acp_engine *e, const acp_sources *s)
+{
+    if (!e->job.departed && !e->job.leavers && !e->job.end_count)
+        return ACP_OK;
+    pthread_mutex_lock(&e->lock);
+    int gone = all_gone(e, s);
+    pthread_mutex_unlock(&e->lock);
     return gone;
 }
 
@@ -232,18 +245,17 @@ bool sources_name(const acp_engine *e, const acp_sources *s)
 
 struct open_wait {
     acp_engine *engine;
-    const acp_sources *among;
-    bool (*ready)(void *);
-    void *context;
+    const struct awaited *for_what;
     int gone;
 };
 
 static bool ready_or_gone(void *context)
 {
     struct open_wait *w = context;
-    if (w->ready(w->context))
+    const struct awaited *a = w->for_what;
+    if (a->ready(a->context))
         return true;
-    return (w->gone = sources_gone(w->engine, w->among)) != ACP_OK;
+    return (w->gone = a->gone(w->engine, a->whom)) != ACP_OK;
 }
 
 /* A rank that is not known yet, or another thread of this process, may still act: the program tells whether there is
@@ -254,10 +266,9 @@ static bool is_alone(acp_engine *e)
     return tick(e, ACP_TICK_ALONE) && e->procs == procs;
 }
 
-int wait_for_anybody(acp_engine *e, acp_sources *among, bool (*ready)(void *), void *context,
-                     int64_t timeout_ns, acp_doing doing)
+int wait_for_anybody(acp_engine *e, const struct awaited *a, int64_t timeout_ns, acp_doing doing)
 {
-    struct open_wait w = {.engine = e, .among = among, .ready = ready, .context = context};
+    struct open_wait w = {.engine = e, .for_what = a};
     int64_t slice = ANYBODY_NS, left = timeout_ns;
     uint64_t start = now_ns();
     bool watches = false, asks = false;
@@ -267,8 +278,8 @@ int wait_for_anybody(acp_engine *e, acp_sources *among, bool (*ready)(void *), v
         bool last = asks || left <= slice;
         w.gone = ACP_OK;
         int rc = asks ? progress_wait(e, ready_or_gone, &w, left, doing)
-                      : progress_wait(e, ready, context, last ? left : slice, doing);
-        if (rc == ACP_OK && w.gone != ACP_OK && !ready(context)) {
+                      : progress_wait(e, a->ready, a->context, last ? left : slice, doing);
+        if (rc == ACP_OK && w.gone != ACP_OK && !a->ready(a->context)) {
             if (is_alone(e))
                 return w.gone;
             asks = false;
@@ -278,9 +289,9 @@ int wait_for_anybody(acp_engine *e, acp_sources *among, bool (*ready)(void *), v
         if (rc != ACP_E_TIMEOUT || last)
             return rc;
         if (!watches)
-            sources_watch(e, among);
+            a->watch(e, a->whom);
         watches = true;
-        asks = doing != ACP_DOING_WAIT_UNTIL; /* an operation of this process may write a word */
+        asks = a->gone != NULL;
         slice = asks ? slice : ACP_FOREVER;
     }
 }

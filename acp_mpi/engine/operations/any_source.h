@@ -38,12 +38,20 @@ void sources_polled(acp_engine *e, const acp_sources *sources);
 
 #define ANYBODY_NS ((int64_t)20000000) /* of a wait; then it watches */
 
-/* progress_wait for an act of any rank of `among`, without missing a loss. Ends with sources_gone's reason if none can
- * act any more, unless the wait is for a word. */
-int wait_for_anybody(acp_engine *e, acp_sources *among, bool (*ready)(void *), void *context,
-                     int64_t timeout_ns, acp_doing doing);
+/* A wait: `watch` registers for the losses of those that may end it, `gone` is the reason, if none of them does so any
+ * more (NULL: `ready` finds that out), or ACP_OK. */
+struct awaited {
+    bool (*ready)(void *context);
+    void *context;
+    void (*watch)(acp_engine *e, const void *whom);
+    int (*gone)(acp_engine *e, const void *whom);
+    const void *whom;
+};
+
+/* progress_wait for that; the reason of `gone` where no other thread or rank is left. */
+int wait_for_anybody(acp_engine *e, const struct awaited *a, int64_t timeout_ns, acp_doing doing);
 /* With the lock held. A peer that knows `known` slots requests the watch of this process; and, after a loss: */
-void sources_asked(acp_engine *e, uint64_t known);
+void sources_asked(acp_engine *e, struct peer *from, uint64_t known);
 void sources_guard(acp_engine *e);
 
 #endif

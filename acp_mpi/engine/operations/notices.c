@@ -5,6 +5,7 @@
 #include "core/state/peer.h"
 #include "operations/protocol_shm.h"
 #include "operations/route.h"
+#include "peers/ends.h"
 #include "peers/newcomers.h"
 #include "peers/peer.h"
 #include "progress/progress.h"
@@ -84,6 +85,34 @@ void say_news(acp_lane *lane, struct peer *to, struct link *link)
     }
 }
 
+static struct message ends_of(const acp_engine *e, struct span s)
+{
+    return (struct message){.kind = ACP_NEWS, .from = e->self, .a = NEWS_ENDS, .b = s.low, .after = s.high};
+}
+
+void notices_say_ends(acp_lane *lane, struct peer *to)
+{
+    acp_engine *e = lane->engine;
+    to->relies = true;
+    for (uint32_t i = 0; i < e->job.end_count; i++) {
+        struct message m = ends_of(e, e->job.ends[i]);
+        say(lane, to, NULL, &m);
+    }
+}
+
+void notices_ends_heard(acp_lane *lane, const struct peer *from, uint64_t low, uint64_t high)
+{
+    acp_engine *e = lane->engine;
+    struct span s = {(uint32_t)low, (uint32_t)high};
+    if (low >= high || high > ACP_RANKS_MAX || !growth_reaches(e, high - 1) || !ends_add(e, s))
+        return;
+    struct message m = ends_of(e, s);
+    for (struct peer *p = NULL; (p = peer_next(e, p));)
+        if (p->relies && !p->lost && p != from)
+            say(lane, p, NULL, &m);
+    waiters_wake(e);
+}
+
 /* Passes on that a member leaves without the others: a rank that waits for it learns of that from any that knows. */
 void growth_leaves(acp_lane *lane, struct peer *p, const struct message *m)
 {
@@ -99,8 +128,14 @@ void growth_leaves(acp_lane *lane, struct peer *p, const struct message *m)
         p->leaving = now_ns();
         atomic_fetch_add(&e->job.leavers, 1);
     }
-    if (m->a)
+    p->meetings = m->after;
+    p->met_key = m->b;
+    if (m->a == SAID_ALL) {
+        p->said_all = true;
+        notices_ends_heard(lane, p, p->slot, p->slot + 1);
+    } else if (m->a) {
         p->ending = true;
+    }
     if (m->a == FAREWELL)
         p->gone = true;
     if (news && span_has(e->job.everybody, p->slot)) {

@@ -17,4 +17,10 @@ void loss_heard(acp_lane *lane, const struct message *m);
 /* To a peer without links so far: all that others were told and it may need. */
 void say_news(acp_lane *lane, struct peer *to, struct link *link);
 
+#define NEWS_ENDS 2u /* `a` of ACP_NEWS: the ranks of the slots `b` to `after` are in finalize, and have said all */
+
+/* Notices of those ends go to the peers that rely on this process */
+void notices_say_ends(acp_lane *lane, struct peer *to); /* `to` does from now on */
+void notices_ends_heard(acp_lane *lane, const struct peer *from, uint64_t low, uint64_t high);
+
 #endif

@@ -323,10 +323,14 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
         e->up->name(lane, from, link, m, payload, size);
         break;
     case ACP_NEWS:
+        if (m->a == NEWS_ENDS) {
+            notices_ends_heard(lane, from, m->b, m->after);
+            break;
+        }
         peer_attach(e, from); /* a peer in touch is told later losses */
         say_news(lane, from, link);
         if (m->a == NEWS_WATCH)
-            sources_asked(e, m->b);
+            sources_asked(e, from, m->b);
         break;
     case ACP_ROWS:
         growth_told(e, m, payload, size);

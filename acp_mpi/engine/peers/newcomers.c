@@ -127,10 +127,12 @@ void acp_engine_leave(acp_engine *e, uint32_t low, uint32_t high)
     }
 }
 
-/* The span of slots that end together with this process: the others stay. */
+/* The span of slots that end together with this process: the others stay. `word` is 0 before the end. */
 struct message growth_farewell(const acp_engine *e, uint64_t word)
 {
-    return (struct message){.kind = ACP_LEAVING, .from = e->self, .a = word,
+    return (struct message){.kind = ACP_LEAVING, .from = e->self,
+                            .a = word || !e->sync.said_all ? word : SAID_ALL,
+                            .b = e->sync.met_key, .after = e->sync.meetings,
                             .dst = e->job.joined_with.low, .src = e->job.joined_with.high};
 }
 

@@ -18,8 +18,8 @@
 #include <sys/uio.h>
 
 #define ATTACH_AGAIN_NS ((uint64_t)500000000)
-/* Time after which earlier messages and barrier arrivals of a rank in finalize have come: they travel by another way
- * than the notice that it leaves, and may come after it. */
+/* Time after which a rank in finalize counts as one that does not come, where nothing better is known: whether it has
+ * passed a barrier over a list, or what it still has to send while a receiver has no room, or a collective runs on. */
 #define PASSED_NS ((uint64_t)3000000000)
 
 int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot)
@@ -153,9 +153,13 @@ bool peer_leaves(const struct peer *p)
     return since && now_ns() - since > PASSED_NS;
 }
 
-int peer_gone(const struct peer *p)
+int peer_gone(const acp_engine *e, const struct peer *p)
 {
-    return p->lost ? ACP_E_LOST : peer_leaves(p) ? ACP_E_FINALIZING : ACP_OK;
+    if (p->lost)
+        return ACP_E_LOST;
+    if ((!p->said_all || e->mail.late) && !peer_leaves(p))
+        return ACP_OK;
+    return p->left ? ACP_E_LOST : ACP_E_FINALIZING;
 }
 
 /* The other members treat this process as dead: it must not touch them any more. */

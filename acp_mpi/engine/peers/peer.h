@@ -18,8 +18,9 @@ void peers_look(acp_engine *e); /* polls the peers of which no end wakes a threa
 void peer_mark_lost(acp_engine *e, struct peer *p); /* from anywhere; the leader does the rest */
 void peer_said_lost(acp_engine *e, struct peer *p); /* reported by another process */
 bool peer_left(const struct peer *p); /* in order, while the others go on */
-bool peer_leaves(const struct peer *p); /* in finalize, with all of its earlier messages here */
-int peer_gone(const struct peer *p); /* why nothing more comes from it: ACP_E_LOST, ACP_E_FINALIZING; else ACP_OK */
+bool peer_leaves(const struct peer *p); /* in finalize for a while */
+/* ACP_OK, or why nothing more comes from it: ACP_E_LOST, ACP_E_FINALIZING */
+int peer_gone(const acp_engine *e, const struct peer *p);
 void peers_cast_out(acp_engine *e);
 struct peer *peer_next(acp_engine *e, struct peer *after); /* the next peer that has a structure; NULL: the end */
 bool peer_line_dead(acp_engine *e, struct doors *doors, uint32_t line);

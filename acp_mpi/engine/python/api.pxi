@@ -111,7 +111,7 @@ cdef extern from "core/engine.h" nogil:
     void acp_engine_halt(acp_engine *)
     int acp_engine_reset(acp_engine *, const uint32_t *, uint32_t)
     int acp_lifeline(acp_engine *, int)
-    void acp_engine_leaving(acp_engine *)
+    bint acp_engine_leaving(acp_engine *)
     bint acp_engine_closed(const acp_engine *)
     bint acp_engine_foreign(const acp_engine *)
     void acp_engine_forked(acp_engine *)

@@ -94,12 +94,10 @@ void links_watch(acp_engine *e)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* Is every frame acknowledged? A link that is lost, or refused, does not count. */
-static bool all_arrived(void *context)
+/* A link that is lost, or refused, does not count. */
+bool links_have_arrived(acp_engine *e)
 {
-    acp_engine *e = context;
     bool arrived = true;
-    pthread_mutex_lock(&e->lock);
     for (struct link *link = e->tcp.links; link; link = link->next) {
         if (!link->out.held)
             continue;
@@ -109,6 +107,14 @@ static bool all_arrived(void *context)
         if (link->state == LINK_OPEN)
             ask(link, now_ns());
     }
+    return arrived;
+}
+
+static bool all_arrived(void *context)
+{
+    acp_engine *e = context;
+    pthread_mutex_lock(&e->lock);
+    bool arrived = links_have_arrived(e);
     pthread_mutex_unlock(&e->lock);
     return arrived;
 }

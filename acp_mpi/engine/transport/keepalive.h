@@ -10,6 +10,7 @@ void links_tick(acp_lane *lane, uint64_t late);
 void links_watch(acp_engine *e); /* a thread waits: checks that the peers live */
 /* Before the end: another rank may wait for the last frame, which a broken connection would take with it. */
 void links_await(acp_engine *e);
+bool links_have_arrived(acp_engine *e); /* all that was said on them; else it is asked for. With the lock held */
 void link_count_down(acp_engine *e, const struct link *link); /* until it is lost */
 
 #endif

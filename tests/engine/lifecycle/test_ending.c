@@ -4,6 +4,7 @@
 #include "cluster/mailing.h"
 #include "cluster/relayed.h"
 #include "support/methods.h"
+#include "base/linux.h"
 #include "operations/protocol_shm.h"
 #include "peers/peer.h"
 #include "progress/doorbell.h"
@@ -100,7 +101,7 @@ static void begin_to_leave(struct cluster *c, pthread_t *thread, uint32_t nodes)
 static void end_alone(struct cluster *c, pthread_t thread)
 {
     pthread_join(thread, NULL);
-    CHECK(peer_of_slot(c->engines[0], 1)->lost);
+    UNTIL(peer_of_slot(c->engines[0], 1)->lost);
     acp_engine_close(c->engines[0]);
     for (uint32_t i = 0; i < 2; i++)
         acp_engine_free(c->engines[i]);
@@ -238,8 +239,73 @@ static void who_reads_late_hears_of_the_end(void)
         acp_engine_free(c.engines[i]);
 }
 
+static void stop(struct cluster *c)
+{
+    for (uint32_t i = 0; i < c->count; i++)
+        acp_engine_close(c->engines[i]);
+    for (uint32_t i = 0; i < c->count; i++)
+        acp_engine_free(c->engines[i]);
+}
+
+/* The news of an end goes other ways, too, and must not come before what was said earlier. */
+static void who_has_said_all_is_behind_what_it_has_said(void)
+{
+    static struct proxy proxies[3];
+    struct cluster c;
+    uint64_t word = 7;
+    acp_envelope want = {.source = 1, .tag = 3, .size = 8}, found;
+    relayed_start(&c, proxies, 3, 60000000000u, NULL);
+    proxies[0].stalled = true;
+    acp_engine *last = c.engines[1];
+    acp_lane *lane = acp_engine_lane(last), *there = acp_engine_lane(c.engines[0]);
+    post_message(lane, 2, 3, &word, 8);
+    post_message(lane, 0, 3, &word, 8);
+    struct peer *p = peer_of_slot(c.engines[2], 1);
+    CHECK(!acp_engine_leaving(last));
+    UNTIL(p->leaving);
+    for (int i = 0; i < 100; i++)
+        CHECK(!acp_engine_leaving(last) && !p->said_all);
+    proxies[0].stalled = false;
+    UNTIL(acp_engine_leaving(last));
+    UNTIL(p->said_all);
+    UNTIL(!c.engines[0]->mail.late);
+    CHECK(AGAIN(acp_probe(there, &want, &found, NULL)) == ACP_OK);
+    stop(&c);
+    for (uint32_t i = 0; i < 3; i++)
+        proxy_stop(&proxies[i]);
+}
+
+static void what_has_come_and_has_no_place_yet_is_waited_for(void)
+{
+    struct cluster c;
+    struct hold hold;
+    uint64_t word = 7;
+    cluster_start(&c, 2, 2, ACP_PATH_ANY, CLUSTER_SHARED);
+    acp_engine *e = c.engines[0];
+    acp_lane *lane = acp_engine_lane(e);
+    struct peer *p = peer_of_slot(e, 1);
+    struct heap *h = mail_heap(e, e->job.own);
+    CHECK(section_enter(&hold, lane, &h->head->mailbox.section, h, ACP_FOREVER) == ACP_OK);
+    post_message(acp_engine_lane(c.engines[1]), 0, 3, &word, 8);
+    UNTIL(e->mail.late);
+    UNTIL(acp_engine_leaving(c.engines[1]));
+    UNTIL(p->said_all);
+    p->leaving = now_ns();
+    CHECK(peer_gone(e, p) == ACP_OK);
+    section_leave(&hold);
+    UNTIL(!e->mail.late);
+    CHECK(peer_gone(e, p) == ACP_E_FINALIZING);
+    CHECK(take_message(lane, 1, 3, &word, 8).size == 8);
+    acp_request *r = ireceive(lane, 1, 3, &word, 8);
+    CHECK(acp_request_wait(e, r, ACP_FOREVER) == ACP_OK);
+    CHECK(AGAIN(acp_request_end(lane, r, NULL)) == ACP_E_FINALIZING);
+    stop(&c);
+}
+
 int main(void)
 {
+    who_has_said_all_is_behind_what_it_has_said();
+    what_has_come_and_has_no_place_yet_is_waited_for();
     what_comes_from_who_leaves();
     who_reads_late_hears_of_the_end();
     who_comes_late_hears_of_the_end();

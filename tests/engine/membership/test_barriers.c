@@ -3,6 +3,7 @@
 #include "cluster/cluster.h"
 #include "base/linux.h"
 #include "core/engine_state.h"
+#include "core/state/peer.h"
 #include "membership/team.h"
 #include "peers/peer.h"
 
@@ -224,8 +225,56 @@ static void who_leaves_is_waited_for_by_nobody(uint32_t nodes, acp_path path)
         acp_engine_free(c.engines[i]);
 }
 
+static void count_meetings(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    const uint32_t all[] = {2, 1, 0}, some[] = {0, 1};
+    (void)c;
+    (void)lane;
+    for (uint64_t i = 1; i <= 3; i++) {
+        CHECK(acp_barrier(e, i == 2 ? all : NULL, 3, 0, LATE_NS) == ACP_OK && e->sync.meetings == i);
+        CHECK(rank == 2 || acp_barrier(e, some, 2, 0, LATE_NS) == ACP_OK);
+    }
+    CHECK(e->sync.meetings == 3);
+}
+
+static void a_list_of_all_counts_as_all(void)
+{
+    struct cluster c;
+    cluster_start(&c, 3, 2, ACP_PATH_ANY, CLUSTER_SHARED);
+    cluster_run(&c, count_meetings);
+    cluster_stop(&c);
+}
+
+/* Who has met all once more than this process has met it, too, though the signals are still on their way. */
+static void who_leaves_has_come_or_has_not(void)
+{
+    struct cluster c;
+    cluster_start(&c, 2, 2, ACP_PATH_ANY, CLUSTER_SHARED);
+    acp_engine *e = c.engines[0];
+    struct party *p = party_take(e, NULL, 0, 0);
+    struct peer *last = peer_of_slot(e, 1);
+    uint64_t long_ago = 1;
+    e->sync.met_key = last->met_key = p->key;
+    e->sync.meetings = last->meetings = 5;
+    CHECK(party_trouble(e, p) == ACP_OK);
+    e->job.leavers = 1;
+    CHECK(party_trouble(e, p) == ACP_OK);
+    last->leaving = now_ns();
+    CHECK(party_trouble(e, p) == ACP_E_FINALIZING && acp_trouble_rank(e) == 1);
+    last->leaving = long_ago;
+    last->meetings = 6;
+    CHECK(party_trouble(e, p) == ACP_OK);
+    last->met_key++; /* in another set */
+    CHECK(party_trouble(e, p) == ACP_E_FINALIZING);
+    last->leaving = 0;
+    party_give(e, p);
+    cluster_stop(&c);
+}
+
 int main(void)
 {
+    a_list_of_all_counts_as_all();
+    who_leaves_has_come_or_has_not();
     sets_meet_where_entries_are_few();
     a_refresh_forgets_no_barrier();
     who_is_let_through_has_met_the_others();

@@ -231,6 +231,36 @@ static void a_word_and_a_name(struct cluster *c, uint32_t rank, acp_engine *e, a
     meet(e);
 }
 
+/* All but rank 0 are in finalize, each a node of its own: that comes to it by the tree. */
+static void by_a_tree_of_ends(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    static const uint32_t all[] = {1, 2, 3, 4, 5, 6, 7};
+    uint64_t words[2];
+    meet(e);
+    if (rank == 0) {
+        acp_sources *among = acp_sources_new(all, 7);
+        acp_envelope want = {.source = ACP_ANY, .tag = 5, .size = 8, .among = among}, found;
+        acp_request *r[2];
+        uint64_t key[2] = {2, 4}, value[2];
+        CHECK(among && AGAIN(acp_receive(lane, &want, &words[0], &r[0])) == ACP_OK);
+        CHECK(acp_request_wait(e, r[0], ACP_FOREVER) == ACP_E_FINALIZING);
+        want.tag = 6;
+        CHECK(AGAIN(acp_receive(lane, &want, &words[1], &r[1])) == ACP_OK);
+        CHECK(acp_wait_any(e, r, 2, NULL, 0, ACP_FOREVER) == ACP_E_FINALIZING);
+        CHECK(acp_probe_wait(e, &want, &found, NULL, ACP_FOREVER) == ACP_E_FINALIZING);
+        CHECK(acp_lookup(e, key, value, ACP_FOREVER) == ACP_E_FINALIZING);
+        CHECK(take_message(lane, ACP_ANY, 9, words, 8).source == TREE - 1 && words[0] == rank);
+        CHECK(e->job.end_count == 1 && e->job.ends[0].low == 1 && e->job.ends[0].high == TREE);
+        CHECK(!knows(e, 3) && !knows(e, 5));
+        acp_sources_free(among);
+    } else if (rank == TREE - 1) {
+        words[0] = 0;
+        post_message(lane, 0, 9, words, 8);
+    }
+    CHECK(acp_barrier(e, NULL, 0, PURPOSE_FINALIZE, ACP_FOREVER) == ACP_OK);
+    (void)c;
+}
+
 static void stop(struct cluster *c) /* a rank is lost: they do not meet again */
 {
     for (uint32_t i = 0; i < c->count; i++)
@@ -258,6 +288,7 @@ int main(void)
     run(a_word_and_a_name, 4, 4, ACP_PATH_ANY);
     run(by_a_tree, TREE, TREE, ACP_PATH_ANY);
     run(by_a_tree, TREE, 1, ACP_PATH_LINK);
+    run(by_a_tree_of_ends, TREE, TREE, ACP_PATH_ANY);
     run(of_a_collective, TREE, TREE, ACP_PATH_ANY);
     run(who_only_asks_listens, 3, 3, ACP_PATH_ANY);
     run(of_one_of_several_receives, 3, 3, ACP_PATH_ANY);

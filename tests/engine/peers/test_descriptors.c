@@ -168,8 +168,54 @@ static void who_dies_meanwhile_is_dead(bool some_left)
         acp_engine_free(c.engines[i]);
 }
 
+static acp_engine *_Atomic short_engine; /* each other call of its listeners finds no descriptor */
+static atomic_uint short_calls;
+
+int __real_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags);
+
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags);
+
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
+{
+    const acp_engine *e = short_engine;
+    bool is = false;
+    for (uint32_t i = 0; e && i < LISTENERS; i++)
+        is |= e->tcp.listeners[i] == fd;
+    if (is && atomic_fetch_add(&short_calls, 1) % 2 == 0) {
+        errno = EMFILE;
+        return -1;
+    }
+    return __real_accept4(fd, address, size, flags);
+}
+
+/* Rank 0 has its spare descriptor alone, by which it puts off each call, for longer than a silent peer lives. */
+static void who_puts_off_calls_is_not_dead(void)
+{
+    uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
+    const uint64_t timeout = 3000000000u;
+    struct cluster c;
+    uint64_t word = 7;
+    cluster_create(&c, 2, 2, ACP_PATH_ANY, CLUSTER_SHARED, timeout, rows);
+    for (uint32_t i = 0; i < 2; i++)
+        CHECK(acp_table_add(c.engines[i], 0, rows[0], 2) == ACP_OK && acp_engine_join(c.engines[i], 2, i) == ACP_OK);
+    acp_engine *e = c.engines[1];
+    struct peer *p = peer_of_slot(e, 0);
+    short_engine = c.engines[0];
+    uint64_t start = now_ns();
+    acp_request *send = isend(acp_engine_lane(e), 0, 3, &word, 8);
+    while ((now_ns() - start < 2 * timeout || short_calls < 4) && !p->lost)
+        usleep(10000);
+    CHECK(!p->lost && !peer_of_slot(c.engines[0], 1)->lost);
+    short_engine = NULL;
+    word = 0;
+    CHECK(take_message(acp_engine_lane(c.engines[0]), 1, 3, &word, 8).size == 8);
+    send_end_of(acp_engine_lane(e), send);
+    cluster_stop(&c);
+}
+
 int main(void)
 {
+    who_puts_off_calls_is_not_dead();
     an_engine_may_have_as_many_as_the_system_lets_it();
     an_engine_opens_by_any_number();
     an_engine_says_that_there_is_no_number_left();

@@ -33,6 +33,7 @@ struct mail_state {
     struct courier *couriers;
     uint64_t parcel_serial;
     _Atomic uint32_t stopped; /* peers asked to send only solicited messages */
+    _Atomic uint32_t late; /* frames that wait in the flows for a section, or for memory */
     _Atomic bool due; /* a flow may go on, and no event will trigger it */
     pthread_mutex_t lock; /* the send queue */
     acp_request *waiting, **waiting_end; /* sends waiting for credit or memory, the oldest first */

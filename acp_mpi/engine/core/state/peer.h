@@ -26,6 +26,8 @@ struct peer {
     _Atomic uint64_t shown; /* number of addresses of its memory that the program has */
     int pidfd;
     _Atomic uint64_t leaving; /* time of its announcement to leave, ns; 0: none */
+    _Atomic bool said_all; /* and all that it has sent before, to any rank, has arrived */
+    _Atomic uint64_t met_key, meetings; /* as in its sync_state, told with `leaving` */
     _Atomic bool ending; /* it ends in order: its death is not a loss */
     _Atomic bool gone; /* its last message has come */
     _Atomic bool left; /* it has left, and the other members do not end with it: not a loss */
@@ -34,6 +36,7 @@ struct peer {
     _Atomic bool met;  /* a link to it has been open */
     _Atomic bool asked; /* it was asked to report losses */
     uint32_t watch_asked; /* number of slots it was asked to watch; 0: not asked */
+    bool relies; /* it relies on this process to report ends elsewhere (any_source.c) */
     struct peer_shm shm;
     struct peer_tcp tcp;
     struct peer_mail mail;

@@ -45,6 +45,9 @@ struct job_state {
     uint32_t absent; /* peers that were lost or had left at the last acp_refresh */
     _Atomic bool outcast; /* the other members treat this process as dead */
     _Atomic uint32_t leavers;
+    struct span *ends; /* slots of ranks that have said all: apart, in rising order (ends.c) */
+    _Atomic uint32_t end_count;
+    uint32_t end_room;
     bool guards; /* a peer relies on this process to report losses elsewhere (any_source.c) */
     int giver_fd;
     _Atomic bool joined;
