@@ -174,3 +174,46 @@ def test_who_wants_descriptors_says_so_and_is_not_dead(without_mpi):
     env = launch.ROADS["nodes"] | {"ACP_PEER_TIMEOUT": "2"}
     for job in without_mpi(FEW, launch.program(want_descriptors), env):
         assert job.wait() == 0, job.output
+
+
+MANY_RANKS, LIMIT = 48, 40  # each a node: one rank has not enough for a link to each
+
+
+def be_short_among_many():
+    """Rank 0 gets the error that names its limit; all others go on with each other meanwhile."""
+    raises = pytest.raises
+    with acp.init():
+        starters = [acp.query_starter_ga(rank) for rank in acp.ranks()]
+        others = acp.ranks()[1:]
+        acp.sync()
+        if acp.rank() == 0:
+            before = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, before[1]))
+            said = rf"fetch_add8: .*\d+ links are open.* is {LIMIT};"
+            with raises(OSError, match=said) as caught:
+                for there in starters[1:]:
+                    acp.fetch_add8(there, 1)
+            assert caught.value.errno == errno.EMFILE
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+            for there in starters[1:]:
+                acp.fetch_add8(there + 8, 1)
+        else:
+            acp.add8(acp.GA_NULL, starters[0] + 16, 1)  # goes on until rank 0 has room for it
+            for _ in range(3):
+                assert acp.allreduce(1, ranks=others) == len(others)
+        acp.sync()
+        assert acp.losses() == 0
+        counted = acp.get(starters[acp.rank()], bytearray(24))
+        if acp.rank() == 0:
+            assert counted[16] == len(others)
+        else:
+            assert counted[8] == 1
+        acp.sync()
+
+
+@pytest.mark.slow
+def test_who_has_too_few_descriptors_for_its_links_is_not_dead(without_mpi):
+    env = launch.ROADS["nodes"] | {"ACP_PEER_TIMEOUT": "6"}
+    jobs = without_mpi(MANY_RANKS, launch.program(be_short_among_many), env)
+    failed = [job.output for job in jobs if job.wait()]
+    assert not failed, "\n".join(failed)

@@ -317,7 +317,7 @@ def spawn_where_mpi_cannot(worker):
     if parent != MPI.COMM_NULL:
         if "Open MPI" in MPI.Get_library_version():
             spawn = MPI.COMM_SELF.Spawn
-            refused(lambda: spawn(worker), "must be a Python with acp_mpi", "OMPI_MCA_btl")
+            refused(lambda: spawn(worker), "a Python with acp_mpi", "OMPI_MCA_btl=self,sm,tcp")
         merged = parent.Merge(True)
     else:
         children = MPI.COMM_SELF.Spawn(*_split(launch.program(spawn_where_mpi_cannot, worker)))

@@ -168,8 +168,8 @@ static void who_dies_meanwhile_is_dead(bool some_left)
         acp_engine_free(c.engines[i]);
 }
 
-static acp_engine *_Atomic short_engine; /* each other call of its listeners finds no descriptor */
-static atomic_uint short_calls;
+static acp_engine *_Atomic short_engine; /* its listeners have no descriptor but the spare one, once that is closed */
+static atomic_uint put_off;
 
 int __real_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags);
 
@@ -181,11 +181,13 @@ int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
     bool is = false;
     for (uint32_t i = 0; e && i < LISTENERS; i++)
         is |= e->tcp.listeners[i] == fd;
-    if (is && atomic_fetch_add(&short_calls, 1) % 2 == 0) {
+    if (is && (e->progress.spare_fd >= 0 || e->tcp.spare_used)) {
         errno = EMFILE;
         return -1;
     }
-    return __real_accept4(fd, address, size, flags);
+    int accepted = __real_accept4(fd, address, size, flags);
+    atomic_fetch_add(&put_off, is && accepted >= 0);
+    return accepted;
 }
 
 /* Rank 0 has its spare descriptor alone, by which it puts off each call, for longer than a silent peer lives. */
@@ -203,7 +205,7 @@ static void who_puts_off_calls_is_not_dead(void)
     short_engine = c.engines[0];
     uint64_t start = now_ns();
     acp_request *send = isend(acp_engine_lane(e), 0, 3, &word, 8);
-    while ((now_ns() - start < 2 * timeout || short_calls < 4) && !p->lost)
+    while ((now_ns() - start < 2 * timeout || put_off < 4) && !p->lost)
         usleep(10000);
     CHECK(!p->lost && !peer_of_slot(c.engines[0], 1)->lost);
     short_engine = NULL;
