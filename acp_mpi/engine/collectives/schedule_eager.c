@@ -67,7 +67,7 @@ int collective_recall(acp_lane *lane, const acp_collective *c, uint32_t rank)
     return c->plan->eager ? send_recalled(lane, rank, c->context) : ACP_OK;
 }
 
-static bool take(acp_collective *c, const acp_step *s)
+static bool slot_take(acp_collective *c, const acp_step *s)
 {
     unsigned char data[EAGER_MOST];
     acp_envelope m = {.context = c->context, .source = s->rank, .size = sizeof data};
@@ -96,7 +96,7 @@ static bool is_soon(const acp_collective *c, const acp_step *s)
 }
 
 /* Receives through the mailbox. The slots are closed before a wait for a message there. */
-static int receive(acp_lane *lane, acp_collective *c, uint32_t step)
+static int step_receive(acp_lane *lane, acp_collective *c, uint32_t step)
 {
     const acp_step *s = &c->plan->steps[step];
     int rc = collective_receive(lane, c, step);
@@ -118,21 +118,21 @@ void collective_received(const acp_collective *c, const acp_step *s)
 int collective_expect(acp_lane *lane, acp_collective *c, uint32_t step)
 {
     const acp_step *s = &c->plan->steps[step];
-    if (take(c, s))
+    if (slot_take(c, s))
         return ACP_OK;
     if (c->heavy || !is_soon(c, s) || eager_turned(c->engine, c->context, s->rank))
-        return receive(lane, c, step);
+        return step_receive(lane, c, step);
     c->light[c->lights++] = step;
     return ACP_OK;
 }
 
-static int post(acp_lane *lane, acp_collective *c)
+static int receives_post(acp_lane *lane, acp_collective *c)
 {
     int rc = ACP_OK;
     while (rc == ACP_OK && c->lights) {
         uint32_t step = c->light[c->lights - 1];
-        if (!take(c, &c->plan->steps[step]))
-            rc = receive(lane, c, step);
+        if (!slot_take(c, &c->plan->steps[step]))
+            rc = step_receive(lane, c, step);
         c->lights -= rc == ACP_OK;
     }
     return rc;
@@ -141,11 +141,11 @@ static int post(acp_lane *lane, acp_collective *c)
 int collective_look(acp_lane *lane, acp_collective *c)
 {
     for (uint32_t i = c->lights; i-- > 0;)
-        if (take(c, &c->plan->steps[c->light[i]]))
+        if (slot_take(c, &c->plan->steps[c->light[i]]))
             c->light[i] = c->light[--c->lights];
     if (likely(!c->lights) || !c->heavy || c->status != ACP_OK)
         return ACP_OK;
-    int rc = post(lane, c);
+    int rc = receives_post(lane, c);
     if (rc == ACP_OK || rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
         return rc;
     collective_fail(lane, c, rc, -1);

@@ -47,7 +47,7 @@ int container_gone(acp_lane *lane, const struct acp_call *c)
     return ACP_E_DESTROYED;
 }
 
-static inline struct container *place(acp_lane *lane, acp_ga_t ga, struct heap **heap)
+static inline struct container *container_place(acp_lane *lane, acp_ga_t ga, struct heap **heap)
 {
     const struct translation *t = lane_find(lane, ROLE_SRC, ga, sizeof(struct container));
     if (unlikely(!t || t->kind != SEGMENT_HEAP || ga % 16)) {
@@ -62,7 +62,7 @@ static inline struct container *place(acp_lane *lane, acp_ga_t ga, struct heap *
 struct container *container_find(acp_lane *lane, const struct acp_call *c, uint64_t kind,
                                  struct heap **heap)
 {
-    struct container *k = place(lane, c->object, heap);
+    struct container *k = container_place(lane, c->object, heap);
     if (likely(k && container_lives(k, c) && (kind == KIND_ANY || k->kind == kind) &&
                k->era == (*heap)->head->nonce))
         return k;
@@ -168,7 +168,7 @@ static int head_give(acp_lane *lane, struct heap *h, struct container *k, const 
     return ACP_OK;
 }
 
-static int fill(struct hold *hold, struct container *k, uint64_t serial, const struct acp_call *c)
+static int container_fill(struct hold *hold, struct container *k, uint64_t serial, const struct acp_call *c)
 {
     struct container_plan plan;
     uint64_t size = c->in_size - sizeof plan, block = 0;
@@ -190,7 +190,7 @@ static int fill(struct hold *hold, struct container *k, uint64_t serial, const s
     return rc;
 }
 
-int method_create(acp_lane *lane, struct acp_call *c)
+int container_method_create(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     struct heap *h = heap_at(lane, c->object);
@@ -205,7 +205,7 @@ int method_create(acp_lane *lane, struct acp_call *c)
     struct container *k = at_offset(h, at);
     rc = section_enter(&hold, lane, &k->section, h, lane->patience_ns);
     if (rc == ACP_OK) {
-        rc = fill(&hold, k, serial, c);
+        rc = container_fill(&hold, k, serial, c);
         section_leave(&hold);
     }
     if (rc != ACP_OK) {
@@ -232,22 +232,22 @@ static int destroy(struct hold *hold, struct heap *h, struct container *k)
 {
     store(&k->serial, k->serial & ~SERIAL_LIVES);
     int rc = types[k->kind]->clear ? types[k->kind]->clear(hold, k) : ACP_OK;
-    if (rc == ACP_OK && k->note && settled(hold)) {
+    if (rc == ACP_OK && k->note && map_bucket_settled(hold)) {
         section_begin(hold);
         section_drop(hold, k->note);
         section_set(hold, &k->note, 0);
         section_commit(hold);
     }
-    if (rc == ACP_OK && !settled(hold))
+    if (rc == ACP_OK && !map_bucket_settled(hold))
         rc = fail(hold->lane, ACP_E_BUSY, 0, 0);
     return rc == ACP_OK ? head_give(hold->lane, h, k, hold) : rc;
 }
 
-int method_destroy(acp_lane *lane, struct acp_call *c)
+int container_method_destroy(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     struct heap *h;
-    struct container *k = place(lane, c->object, &h);
+    struct container *k = container_place(lane, c->object, &h);
     if (!k || !is_left(k, h, c))
         return k ? container_gone(lane, c) : lane->fault.status;
     int rc = section_enter(&hold, lane, &k->section, h, lane->patience_ns);
@@ -258,11 +258,11 @@ int method_destroy(acp_lane *lane, struct acp_call *c)
     return rc;
 }
 
-int method_describe(acp_lane *lane, struct acp_call *c)
+int container_method_describe(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     struct heap *h;
-    struct container *k = place(lane, c->object, &h);
+    struct container *k = container_place(lane, c->object, &h);
     if (!k)
         return lane->fault.status;
     uint64_t at = acp_ga_offset(c->object) - h->position, serial = k->serial, kind = k->kind;

@@ -63,9 +63,9 @@ static inline acp_ga_t container_ga(const struct acp_call *call, const struct he
 
 static_assert(KINDS <= HEAP_KINDS, "the spare heads of each kind have a list");
 
-int method_create(acp_lane *lane, struct acp_call *call);
-int method_destroy(acp_lane *lane, struct acp_call *call);
+int container_method_create(acp_lane *lane, struct acp_call *call);
+int container_method_destroy(acp_lane *lane, struct acp_call *call);
 /* `a` 0: whatever container there is. It brings serial and kind, and the note. */
-int method_describe(acp_lane *lane, struct acp_call *call);
+int container_method_describe(acp_lane *lane, struct acp_call *call);
 
 #endif

@@ -5,15 +5,15 @@
 #include "memory/heap.h"
 #include "memory/transaction.h"
 
-static int create(struct hold *hold, struct container *container, const uint64_t words[4])
+static int counter_create(struct hold *hold, struct container *container, const uint64_t words[4])
 {
     section_set(hold, &((struct counter *)container)->value, words[0]);
     return ACP_OK;
 }
 
-const struct container_type counter_type = {.size = sizeof(struct counter), .create = create};
+const struct container_type counter_type = {.size = sizeof(struct counter), .create = counter_create};
 
-int method_counter_add(acp_lane *lane, struct acp_call *c)
+int counter_method_add(acp_lane *lane, struct acp_call *c)
 {
     struct heap *h;
     struct counter *k = (struct counter *)container_find(lane, c, KIND_COUNTER, &h);
@@ -31,7 +31,7 @@ int method_counter_add(acp_lane *lane, struct acp_call *c)
     return container_gone(lane, c);
 }
 
-int method_counter_set(acp_lane *lane, struct acp_call *c)
+int counter_method_set(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     struct container *container;

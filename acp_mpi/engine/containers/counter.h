@@ -11,7 +11,7 @@ struct counter {
 
 extern const struct container_type counter_type;
 
-int method_counter_add(acp_lane *lane, struct acp_call *call); /* `b`; the value before */
-int method_counter_set(acp_lane *lane, struct acp_call *call);
+int counter_method_add(acp_lane *lane, struct acp_call *call); /* `b`; the value before */
+int counter_method_set(acp_lane *lane, struct acp_call *call);
 
 #endif

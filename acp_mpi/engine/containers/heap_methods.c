@@ -28,7 +28,7 @@ static inline struct heap *heap_known(acp_lane *lane, acp_ga_t ga)
     return near ? atomic_load_explicit(&p->shm.heap, memory_order_acquire) : NULL;
 }
 
-static int failed(acp_lane *lane, int rc, const struct acp_call *c)
+static int method_failed(acp_lane *lane, int rc, const struct acp_call *c)
 {
     lane->fault.ga = c->object;
     lane->fault.rank = acp_ga_rank(c->object);
@@ -36,7 +36,7 @@ static int failed(acp_lane *lane, int rc, const struct acp_call *c)
     return rc;
 }
 
-static int take(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
+static int method_take(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
 {
     uint64_t block = 0;
     int rc = heap_take(lane, h, c->a, &block, patience_ns);
@@ -46,7 +46,7 @@ static int take(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t pati
 }
 
 /* A program gives back blocks only: a container ends by its own method. */
-static int give(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
+static int method_give(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
 {
     uint64_t block = acp_ga_offset(c->object) - h->position;
     if (unlikely(container_at(h, block)))
@@ -62,7 +62,7 @@ static int give_held(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t
     return lane->engine->up->held_give(lane, h, acp_ga_offset(c->object) - h->position, c->a, patience_ns);
 }
 
-static int look(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
+static int method_look(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
 {
     acp_heap_statistics s;
     int rc = heap_look(lane, h, &s, patience_ns);
@@ -78,19 +78,19 @@ static int tidy(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t pati
     return rc;
 }
 
-static int run(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
+static int heap_method_run(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
 {
     static int (*const functions[])(acp_lane *, struct heap *, struct acp_call *, int64_t) = {
-        [METHOD_MALLOC] = take, [METHOD_FREE] = give, [METHOD_HEAP_LOOK] = look,
+        [METHOD_MALLOC] = method_take, [METHOD_FREE] = method_give, [METHOD_HEAP_LOOK] = method_look,
         [METHOD_HEAP_TIDY] = tidy, [METHOD_FREE_HELD] = give_held};
     int rc = functions[c->method](lane, h, c, patience_ns);
-    return likely(rc == ACP_OK) ? rc : failed(lane, rc, c);
+    return likely(rc == ACP_OK) ? rc : method_failed(lane, rc, c);
 }
 
-int method_heap(acp_lane *lane, struct acp_call *c)
+int heap_methods_run(acp_lane *lane, struct acp_call *c)
 {
     struct heap *h = heap_at(lane, c->object);
-    return h ? run(lane, h, c, 0) : lane->fault.status;
+    return h ? heap_method_run(lane, h, c, 0) : lane->fault.status;
 }
 
 /* The caller waits for the heap itself if it reaches it, but not while it has a lock of its own. */
@@ -99,7 +99,7 @@ static int perform(acp_lane *lane, struct acp_call *c, acp_handle_t *pending)
     struct heap *h = heap_known(lane, c->object);
     *pending = 0;
     if (likely(h != NULL) || (h = heap_at(lane, c->object)))
-        return run(lane, h, c, lane->index == LANE_CALLER ? 0 : ACP_FOREVER);
+        return heap_method_run(lane, h, c, lane->index == LANE_CALLER ? 0 : ACP_FOREVER);
     return lane->fault.status != ACP_OK ? lane->fault.status : acp_call(lane, c, pending);
 }
 

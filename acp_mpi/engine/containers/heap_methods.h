@@ -5,6 +5,6 @@
 
 /* A block of a message that stayed with its sender (sender_heap.c). */
 int acp_free_held(acp_lane *lane, acp_ga_t ga, struct acp_call *call, acp_handle_t *pending);
-int method_heap(acp_lane *lane, struct acp_call *call);
+int heap_methods_run(acp_lane *lane, struct acp_call *call);
 
 #endif

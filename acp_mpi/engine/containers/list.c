@@ -17,7 +17,7 @@ bool list_has(const struct heap *h, const struct list *list, struct list_id id)
 }
 
 /* Heads are never given back: of a list and a number no other makes the same. */
-static uint64_t mixed(const struct hold *hold, const struct list *list, uint64_t number)
+static uint64_t number_mixed(const struct hold *hold, const struct list *list, uint64_t number)
 {
     uint64_t offset = (uint64_t)((const unsigned char *)list - hold->heap->base);
     uint64_t x = offset * 0x9e3779b97f4a7c15ull + number;
@@ -28,12 +28,12 @@ static uint64_t mixed(const struct hold *hold, const struct list *list, uint64_t
 
 uint64_t list_new_era(const struct hold *hold, struct list *list)
 {
-    return mixed(hold, list, ++list->names);
+    return number_mixed(hold, list, ++list->names);
 }
 
 uint64_t list_apart(const struct hold *hold, const struct list *one, const struct list *other)
 {
-    return mixed(hold, one, 0) ^ mixed(hold, other, 0);
+    return number_mixed(hold, one, 0) ^ number_mixed(hold, other, 0);
 }
 
 int list_done(struct hold *hold, const struct acp_call *c, int rc)
@@ -58,7 +58,7 @@ static int mend_partner(struct hold *hold, struct list *list)
     if (rc != ACP_OK)
         return rc;
     if (partner->job.kind)
-        list_job_finish(&other, partner); /* damage that it finds is not here */
+        list_bulk_finish(&other, partner); /* damage that it finds is not here */
     section_leave(&other);
     store(&list->partner, 0);
     return ACP_OK;
@@ -70,8 +70,8 @@ int list_mend(struct hold *hold, struct list *l)
     if (unlikely(l->partner))
         rc = mend_partner(hold, l);
     if (unlikely(rc == ACP_OK && l->job.kind))
-        rc = list_job_finish(hold, l);
-    return unlikely(rc == ACP_OK && !list_settled(hold)) ? ACP_E_BUSY : rc;
+        rc = list_bulk_finish(hold, l);
+    return unlikely(rc == ACP_OK && !list_nodes_settled(hold)) ? ACP_E_BUSY : rc;
 }
 
 int list_enter(struct hold *hold, acp_lane *lane, const struct acp_call *c, struct list **list)
@@ -84,7 +84,7 @@ int list_enter(struct hold *hold, acp_lane *lane, const struct acp_call *c, stru
     return rc;
 }
 
-static int create(struct hold *hold, struct container *container, const uint64_t words[4])
+static int list_create(struct hold *hold, struct container *container, const uint64_t words[4])
 {
     struct list *l = (struct list *)container;
     (void)words;
@@ -109,16 +109,16 @@ static int empty(struct hold *hold, struct container *container)
     acp_ga_t elsewhere;
     int rc = list_mend(hold, l);
     if (rc == ACP_OK)
-        rc = list_clear(hold, l);
+        rc = list_bulk_clear(hold, l);
     while (rc == ACP_OK && l->dead)
-        rc = list_settled(hold) ? list_bury(hold, l, &elsewhere) : ACP_E_BUSY;
+        rc = list_nodes_settled(hold) ? list_bulk_bury(hold, l, &elsewhere) : ACP_E_BUSY;
     while (rc == ACP_OK && l->spare)
-        rc = list_settled(hold) ? list_spare_trim(hold, l) : ACP_E_BUSY;
-    return rc == ACP_OK && !list_settled(hold) ? ACP_E_BUSY : rc;
+        rc = list_nodes_settled(hold) ? list_nodes_trim(hold, l) : ACP_E_BUSY;
+    return rc == ACP_OK && !list_nodes_settled(hold) ? ACP_E_BUSY : rc;
 }
 
 const struct container_type list_type = {
-    .size = sizeof(struct list), .create = create, .clear = empty};
+    .size = sizeof(struct list), .create = list_create, .clear = empty};
 
 int list_link(struct hold *hold, struct list *l, uint64_t first, uint64_t last, uint64_t count,
               uint64_t before)

@@ -138,7 +138,7 @@ static int finish_gather(struct hold *hold, struct list *l)
     return ACP_OK;
 }
 
-int list_job_finish(struct hold *hold, struct list *l)
+int list_bulk_finish(struct hold *hold, struct list *l)
 {
     switch (l->job.kind) {
     case JOB_ERASE:
@@ -153,7 +153,7 @@ int list_job_finish(struct hold *hold, struct list *l)
     case JOB_PUT_BACK:
     case JOB_TAKE_FRONT:
     case JOB_TAKE_BACK:
-        return list_end_finish(hold, l);
+        return list_ends_finish(hold, l);
     case JOB_GATHER:
         return finish_gather(hold, l);
     default:
@@ -161,7 +161,7 @@ int list_job_finish(struct hold *hold, struct list *l)
     }
 }
 
-int method_list_erase(acp_lane *lane, struct acp_call *c)
+int list_bulk_method_erase(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     struct list *l;
@@ -173,7 +173,7 @@ int method_list_erase(acp_lane *lane, struct acp_call *c)
     int rc = list_enter(&hold, lane, c, &l);
     if (rc != ACP_OK)
         return rc;
-    if (!list_span(&hold, l, &s, &last, &count))
+    if (!list_read_span(&hold, l, &s, &last, &count))
         c->result[0] = LIST_STALE;
     else if (count) {
         section_begin(&hold);
@@ -182,14 +182,14 @@ int method_list_erase(acp_lane *lane, struct acp_call *c)
         section_set(&hold, &l->job.count, count);
         section_set(&hold, &l->job.kind, JOB_ERASE);
         section_commit(&hold);
-        rc = list_job_finish(&hold, l);
+        rc = list_bulk_finish(&hold, l);
         c->result[1] = count;
     }
     return list_done(&hold, c, rc);
 }
 
 /* All at once, by another era; their chain becomes the beginning of the chain of erased nodes. */
-int list_clear(struct hold *hold, struct list *l)
+int list_bulk_clear(struct hold *hold, struct list *l)
 {
     struct list_node *last = l->last ? list_node(hold->heap, l->last) : NULL;
     if (!l->size)
@@ -208,15 +208,15 @@ int list_clear(struct hold *hold, struct list *l)
     return ACP_OK;
 }
 
-int method_list_clear(acp_lane *lane, struct acp_call *c)
+int list_bulk_method_clear(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     struct list *l;
     int rc = list_enter(&hold, lane, c, &l);
-    return rc == ACP_OK ? list_done(&hold, c, list_clear(&hold, l)) : rc;
+    return rc == ACP_OK ? list_done(&hold, c, list_bulk_clear(&hold, l)) : rc;
 }
 
-int list_bury(struct hold *hold, struct list *l, acp_ga_t *elsewhere)
+int list_bulk_bury(struct hold *hold, struct list *l, acp_ga_t *elsewhere)
 {
     const struct list_node *n = list_node(hold->heap, l->dead);
     if (!n)
@@ -238,15 +238,15 @@ int list_bury(struct hold *hold, struct list *l, acp_ga_t *elsewhere)
 static bool spares_left(struct hold *hold, struct list *l)
 {
     for (uint32_t i = 0; i < BURIED; i += HEAP_ROW) {
-        if (list_spares(hold, l) <= l->size / 8)
+        if (list_nodes_spares(hold, l) <= l->size / 8)
             return false;
-        if (!list_settled(hold) || list_spare_trim(hold, l) != ACP_OK)
+        if (!list_nodes_settled(hold) || list_nodes_trim(hold, l) != ACP_OK)
             return false; /* the heap is busy: another time */
     }
     return true;
 }
 
-int method_list_bury(acp_lane *lane, struct acp_call *c)
+int list_bulk_method_bury(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     struct list *l;
@@ -254,11 +254,11 @@ int method_list_bury(acp_lane *lane, struct acp_call *c)
     int rc = list_enter(&hold, lane, c, &l);
     if (rc != ACP_OK)
         return rc;
-    for (uint32_t i = 0; i < BURIED && l->dead && list_settled(&hold) && rc == ACP_OK; i++) {
+    for (uint32_t i = 0; i < BURIED && l->dead && list_nodes_settled(&hold) && rc == ACP_OK; i++) {
         acp_ga_t elsewhere;
         if (c->out_room - c->out_size < sizeof elsewhere)
             break;
-        rc = list_bury(&hold, l, &elsewhere);
+        rc = list_bulk_bury(&hold, l, &elsewhere);
         if (rc == ACP_OK && elsewhere) {
             memcpy(out + c->out_size, &elsewhere, sizeof elsewhere);
             c->out_size += sizeof elsewhere;

@@ -19,14 +19,14 @@ struct end_change {
     struct list_node *n, *other;
 };
 
-static inline bool find(const struct hold *hold, struct end_change *e)
+static inline bool end_find(const struct hold *hold, struct end_change *e)
 {
     e->n = list_node(hold->heap, e->at);
     e->other = e->beside ? list_node(hold->heap, e->beside) : NULL;
     return likely(e->n && (!e->beside || e->other));
 }
 
-static inline uint64_t *end_of(const struct end_change *e)
+static inline uint64_t *end_word(const struct end_change *e)
 {
     return e->front ? &e->list->first : &e->list->last;
 }
@@ -50,7 +50,7 @@ static inline void decide(struct hold *hold, const struct end_change *e, enum li
     store(&l->job.kind, kind);
 }
 
-static inline void ended(struct hold *hold, const struct end_change *e, uint64_t size)
+static inline void end_changed(struct hold *hold, const struct end_change *e, uint64_t size)
 {
     struct list *l = e->list;
     store(&l->size, size);
@@ -67,8 +67,8 @@ static inline void finish_put(struct hold *hold, const struct end_change *e, uin
     store(&e->n->next, e->front ? e->beside : 0);
     store(&e->n->previous, e->front ? 0 : e->beside);
     store(inner_of(e), e->at);
-    store(end_of(e), e->at);
-    ended(hold, e, size);
+    store(end_word(e), e->at);
+    end_changed(hold, e, size);
 }
 
 /* `spares`: number of spare blocks with the node's included; 0: it is one of them already. */
@@ -78,44 +78,44 @@ static inline void finish_take(struct hold *hold, const struct end_change *e, ui
     struct list *l = e->list;
     struct heap_kept *kept = heap_kept(hold->heap, e->at);
     store(inner_of(e), 0);
-    store(end_of(e), e->beside);
+    store(end_word(e), e->beside);
     store(&e->n->name, 0);
     if (likely(spares)) {
         store(&kept->count, spares);
         store(&kept->next, l->spare);
         store(&l->spare, e->at);
     }
-    ended(hold, e, size);
+    end_changed(hold, e, size);
 }
 
-int list_end_finish(struct hold *hold, struct list *l)
+int list_ends_finish(struct hold *hold, struct list *l)
 {
     enum list_job_kind kind = (enum list_job_kind)l->job.kind;
     struct end_change e = {.list = l, .at = l->job.first,
                            .front = kind == JOB_PUT_FRONT || kind == JOB_TAKE_FRONT};
-    uint64_t end = *end_of(&e);
+    uint64_t end = *end_word(&e);
     bool kept = l->spare == e.at;
-    if (find(hold, &e) && end == e.at) /* its node comes last, or is still there */
+    if (end_find(hold, &e) && end == e.at) /* its node comes last, or is still there */
         end = e.front ? e.n->next : e.n->previous;
     e.beside = end;
-    if (!find(hold, &e))
+    if (!end_find(hold, &e))
         return ACP_E_DAMAGED;
     section_open(hold);
     if (kind == JOB_PUT_FRONT || kind == JOB_PUT_BACK)
         finish_put(hold, &e, kept ? heap_kept(hold->heap, e.at)->next : l->spare, l->job.count);
     else
-        finish_take(hold, &e, kept ? 0 : list_spares(hold, l) + 1, l->job.count);
+        finish_take(hold, &e, kept ? 0 : list_nodes_spares(hold, l) + 1, l->job.count);
     return ACP_OK;
 }
 
-bool list_end_put(struct hold *hold, struct list *l, bool front, const void *data, uint64_t size,
-                  struct list_id *id)
+bool list_ends_put(struct hold *hold, struct list *l, bool front, const void *data, uint64_t size,
+                   struct list_id *id)
 {
     struct end_change e = {.list = l, .front = front, .at = l->spare,
                            .beside = front ? l->first : l->last};
     if (!e.at || size > FEW || l->spare_size != block_for(sizeof(struct list_node) + size))
         return false;
-    if (!find(hold, &e))
+    if (!end_find(hold, &e))
         return false;
     uint64_t number = list_new_number(l), spare = heap_kept(hold->heap, e.at)->next;
     store(&e.n->name, list_name(l, number, size)); /* not visible yet */
@@ -128,7 +128,7 @@ bool list_end_put(struct hold *hold, struct list *l, bool front, const void *dat
     return true;
 }
 
-bool list_end_take(struct hold *hold, struct list *l, struct acp_call *c, bool front)
+bool list_ends_take(struct hold *hold, struct list *l, struct acp_call *c, bool front)
 {
     struct heap *h = hold->heap;
     struct end_change e = {.list = l, .front = front, .at = front ? l->first : l->last};
@@ -140,11 +140,11 @@ bool list_end_take(struct hold *hold, struct list *l, struct acp_call *c, bool f
     uint64_t number = list_number(l, n->name), size = l->size - 1;
     uint64_t block = load(&block_at(h, e.at - BLOCK_HEAD)->size) & ~BLOCK_FLAGS;
     uint64_t head = sizeof(struct list_answer) + sizeof(struct list_record);
-    if (!find(hold, &e) || !container_inside(h, e.at + sizeof *n, length) || !l->spare_size ||
+    if (!end_find(hold, &e) || !container_inside(h, e.at + sizeof *n, length) || !l->spare_size ||
         block - l->spare_size > BLOCK_HEAD || c->out_room < head + length)
         return false;
     uint64_t *out = c->out;
-    uint64_t spares = list_spares(hold, l) + 1;
+    uint64_t spares = list_nodes_spares(hold, l) + 1;
     words_out((unsigned char *)out + head, n + 1, length);
     decide(hold, &e, front ? JOB_TAKE_FRONT : JOB_TAKE_BACK, size);
     finish_take(hold, &e, spares, size);
@@ -156,7 +156,7 @@ bool list_end_take(struct hold *hold, struct list *l, struct acp_call *c, bool f
     for (uint32_t i = 0; i < sizeof words / 8; i++) /* word by word: a processor forwards those */
         __atomic_store_n(out + i, words[i], __ATOMIC_RELAXED);
     c->out_size = sizeof words + length;
-    if (spares > size / 8 + HEAP_ROW && list_settled(hold))
-        list_spare_trim(hold, l);
+    if (spares > size / 8 + HEAP_ROW && list_nodes_settled(hold))
+        list_nodes_trim(hold, l);
     return true;
 }

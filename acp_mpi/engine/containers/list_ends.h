@@ -10,9 +10,9 @@ struct list;
 struct list_id;
 
 /* One element of a few bytes; false: not as simple as that, and nothing has happened. */
-bool list_end_put(struct hold *hold, struct list *list, bool front, const void *data, uint64_t size,
-                  struct list_id *id);
-bool list_end_take(struct hold *hold, struct list *list, struct acp_call *call, bool front);
-int list_end_finish(struct hold *hold, struct list *list);
+bool list_ends_put(struct hold *hold, struct list *list, bool front, const void *data, uint64_t size,
+                   struct list_id *id);
+bool list_ends_take(struct hold *hold, struct list *list, struct acp_call *call, bool front);
+int list_ends_finish(struct hold *hold, struct list *list);
 
 #endif

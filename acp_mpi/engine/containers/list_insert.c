@@ -32,7 +32,7 @@ static int fill_node(struct hold *hold, struct list *l, const struct acp_call *c
     uint64_t at, own = own_block(hold, c, r->block);
     const struct list_far far = {r->size, r->payload, own ? own : r->block};
     uint64_t follows = r->payload ? sizeof far : r->size;
-    int rc = list_spare_take(hold, l, sizeof(struct list_node) + follows, &at);
+    int rc = list_nodes_take(hold, l, sizeof(struct list_node) + follows, &at);
     if (likely(rc == ACP_OK)) {
         struct list_node *n = (struct list_node *)(void *)(hold->heap->base + at);
         *id = (struct list_id){at, list_new_number(l)};
@@ -42,7 +42,7 @@ static int fill_node(struct hold *hold, struct list *l, const struct acp_call *c
     return rc;
 }
 
-static int ended(struct hold *hold, int rc)
+static int insert_ended(struct hold *hold, int rc)
 {
     if (likely(rc == ACP_OK))
         section_commit(hold);
@@ -58,7 +58,7 @@ static int put_one(struct hold *hold, struct list *l, const struct acp_call *c, 
     int rc = fill_node(hold, l, c, r, data, id);
     if (likely(rc == ACP_OK))
         rc = list_link(hold, l, id->node, id->node, 1, before);
-    return ended(hold, rc);
+    return insert_ended(hold, rc);
 }
 
 /* Several elements go in together. Until then they are a chain of their own, named by a job, so that none is lost if
@@ -71,7 +71,7 @@ static int gather_one(struct hold *hold, struct list *l, const struct acp_call *
     section_begin(hold);
     int rc = fill_node(hold, l, c, r, data, id);
     if (unlikely(rc != ACP_OK))
-        return ended(hold, rc);
+        return insert_ended(hold, rc);
     struct list_node *n = (struct list_node *)(void *)(hold->heap->base + id->node);
     const struct setting more[] = {{last ? &last->next : &l->job.first, id->node},
                                    {&n->previous, l->job.last},
@@ -80,7 +80,7 @@ static int gather_one(struct hold *hold, struct list *l, const struct acp_call *
     section_set_all(hold, more, sizeof more / sizeof *more);
     if (!last)
         section_set(hold, &l->job.kind, JOB_GATHER);
-    return ended(hold, ACP_OK);
+    return insert_ended(hold, ACP_OK);
 }
 
 static int link_gathered(struct hold *hold, struct list *l, uint64_t before)
@@ -88,7 +88,7 @@ static int link_gathered(struct hold *hold, struct list *l, uint64_t before)
     section_begin(hold);
     int rc = list_link(hold, l, l->job.first, l->job.last, l->job.count, before);
     section_set(hold, &l->job.kind, JOB_NONE);
-    return ended(hold, rc);
+    return insert_ended(hold, rc);
 }
 
 /* There is no memory for all: the gathered nodes go back to the heap. The blocks that they name stay the caller's. If
@@ -103,9 +103,9 @@ static void drop_gathered(struct hold *hold, struct list *l)
         store(&n->name, 0);
         at = n->next;
     }
-    int rc = list_job_finish(hold, l);
-    for (uint64_t i = 0; i < count && rc == ACP_OK && list_settled(hold); i++)
-        rc = list_bury(hold, l, &none);
+    int rc = list_bulk_finish(hold, l);
+    for (uint64_t i = 0; i < count && rc == ACP_OK && list_nodes_settled(hold); i++)
+        rc = list_bulk_bury(hold, l, &none);
     hold->lane->fault = fault;
 }
 
@@ -156,7 +156,7 @@ static int put_all(struct hold *hold, struct list *l, struct acp_call *c, uint64
     return rc;
 }
 
-int method_list_put(acp_lane *lane, struct acp_call *c)
+int list_insert_method_put(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     struct list *l;
@@ -173,8 +173,8 @@ int method_list_put(acp_lane *lane, struct acp_call *c)
     if (at.node && !list_has(hold.heap, l, at))
         c->result[0] = LIST_STALE;
     else if (c->b != LIST_AT && size && c->in_size == sizeof(struct list_put) + size &&
-             list_end_put(&hold, l, c->b == LIST_FRONT, (const struct list_put *)c->in + 1, size,
-                          &first))
+             list_ends_put(&hold, l, c->b == LIST_FRONT, (const struct list_put *)c->in + 1, size,
+                           &first))
         c->result[1] = 1;
     else
         rc = put_all(&hold, l, c, c->b == LIST_FRONT ? l->first : at.node, &first);
@@ -199,7 +199,7 @@ static uint64_t part(struct hold *hold, struct list *l, const struct acp_call *c
         block = container_ga(c, hold->heap, at);
         payload = block + sizeof *n;
     } else {
-        spares = list_spare_keep(hold, l, at);
+        spares = list_nodes_keep(hold, l, at);
         if (how == LIST_DROP && own)
             section_drop(hold, block);
         block = !own ? block : how == LIST_DROP ? 0 : container_ga(c, hold->heap, block);
@@ -233,8 +233,8 @@ static int take_one(struct hold *hold, struct list *l, struct acp_call *c, uint6
     if (length)
         words_out(out + head, n + 1, length);
     section_commit(hold);
-    if (spares > l->size / 8 + HEAP_ROW && list_settled(hold))
-        list_spare_trim(hold, l); /* busy: after the next one */
+    if (spares > l->size / 8 + HEAP_ROW && list_nodes_settled(hold))
+        list_nodes_trim(hold, l); /* busy: after the next one */
     *used = head + length;
     return ACP_OK;
 }
@@ -246,7 +246,7 @@ static int take_all(struct hold *hold, struct list *l, struct acp_call *c, uint6
     enum list_where where = (enum list_where)(c->b & 255);
     enum list_take how = (enum list_take)(c->b >> 32);
     int rc = ACP_OK;
-    while (at && count < most && count < MOST_TAKEN && list_settled(hold)) {
+    while (at && count < most && count < MOST_TAKEN && list_nodes_settled(hold)) {
         struct list_node *n = list_node(hold->heap, at);
         uint64_t next = !n ? 0 : where == LIST_BACK ? n->previous : n->next;
         rc = !n ? ACP_E_DAMAGED
@@ -266,7 +266,7 @@ static int take_all(struct hold *hold, struct list *l, struct acp_call *c, uint6
     return count ? ACP_OK : rc;
 }
 
-int method_list_take(acp_lane *lane, struct acp_call *c)
+int list_insert_method_take(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     struct list *l;
@@ -285,7 +285,7 @@ int method_list_take(acp_lane *lane, struct acp_call *c)
     else if (!l->first || !l->last)
         c->result[0] = LIST_EMPTY;
     else if (where == LIST_AT || c->b >> 8 != (1 | (uint64_t)LIST_FETCH << 24) ||
-             !list_end_take(&hold, l, c, where == LIST_FRONT))
+             !list_ends_take(&hold, l, c, where == LIST_FRONT))
         rc = take_all(&hold, l, c,
                       where == LIST_FRONT  ? l->first
                       : where == LIST_BACK ? l->last

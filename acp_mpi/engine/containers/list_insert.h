@@ -5,8 +5,8 @@
 
 /* All: result[0] is the outcome. */
 /* `b`: where; result[1]: how many went in, all or none; out: the id of the first */
-int method_list_put(acp_lane *lane, struct acp_call *call);
+int list_insert_method_put(acp_lane *lane, struct acp_call *call);
 /* `b`: where | most << 8 | how << 32 */
-int method_list_take(acp_lane *lane, struct acp_call *call);
+int list_insert_method_take(acp_lane *lane, struct acp_call *call);
 
 #endif

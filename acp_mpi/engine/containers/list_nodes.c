@@ -7,7 +7,7 @@
 
 #define ROOMY ((uint64_t)512) /* a larger block is not worth keeping: its bytes take longer */
 
-uint64_t list_spares(const struct hold *hold, const struct list *l)
+uint64_t list_nodes_spares(const struct hold *hold, const struct list *l)
 {
     const struct list_node *n = l->spare ? list_node(hold->heap, l->spare) : NULL;
     return n ? heap_kept(hold->heap, l->spare)->count : 0;
@@ -23,7 +23,7 @@ static int refill(struct hold *hold, struct list *l, uint64_t size)
     return rc == ACP_E_FULL ? ACP_OK : rc;
 }
 
-int list_spare_take(struct hold *hold, struct list *l, uint64_t size, uint64_t *at)
+int list_nodes_take(struct hold *hold, struct list *l, uint64_t size, uint64_t *at)
 {
     uint64_t block = block_for(size);
     bool fits = block == l->spare_size;
@@ -43,7 +43,7 @@ int list_spare_take(struct hold *hold, struct list *l, uint64_t size, uint64_t *
     return ACP_OK;
 }
 
-uint64_t list_spare_keep(struct hold *hold, struct list *l, uint64_t at)
+uint64_t list_nodes_keep(struct hold *hold, struct list *l, uint64_t at)
 {
     struct heap_kept *kept = heap_kept(hold->heap, at);
     uint64_t size = load(&block_at(hold->heap, at - BLOCK_HEAD)->size) & ~BLOCK_FLAGS;
@@ -51,14 +51,14 @@ uint64_t list_spare_keep(struct hold *hold, struct list *l, uint64_t at)
         section_drop(hold, at);
         return 0;
     }
-    uint64_t count = list_spares(hold, l) + 1;
+    uint64_t count = list_nodes_spares(hold, l) + 1;
     const struct setting settings[] = {{&kept->count, count}, {&kept->next, l->spare},
                                        {&l->spare, at}};
     section_set_all(hold, settings, sizeof settings / sizeof *settings);
     return count;
 }
 
-int list_spare_trim(struct hold *hold, struct list *l)
+int list_nodes_trim(struct hold *hold, struct list *l)
 {
     section_begin(hold);
     int rc = heap_give_row(hold->lane, hold->heap, &l->spare, HEAP_PATIENCE_NS);

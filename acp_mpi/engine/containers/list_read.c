@@ -33,8 +33,8 @@ static int read_list(acp_lane *lane, struct acp_call *c, reader read)
     return rc == ACP_OK ? list_done(&hold, c, read(h, l, c)) : rc;
 }
 
-bool list_span(const struct hold *hold, const struct list *l, const struct list_span *s,
-               uint64_t *last, uint64_t *count)
+bool list_read_span(const struct hold *hold, const struct list *l, const struct list_span *s,
+                    uint64_t *last, uint64_t *count)
 {
     const struct heap *h = hold->heap;
     uint64_t at = s->first.node;
@@ -72,8 +72,8 @@ static uint64_t start(const struct heap *h, const struct list *l, const struct a
 }
 
 /* A record and its bytes, or 0: no room for them. */
-static uint64_t record(const struct heap *h, const struct list *l, const struct acp_call *c,
-                       uint64_t at, const struct list_node *n, unsigned char *out, uint64_t room)
+static uint64_t node_record(const struct heap *h, const struct list *l, const struct acp_call *c,
+                            uint64_t at, const struct list_node *n, unsigned char *out, uint64_t room)
 {
     uint64_t name = load(&n->name);
     struct list_record r = {{at, list_number(l, name)}, list_nameless(name), 0, 0};
@@ -108,7 +108,7 @@ static int walk(const struct heap *h, const struct list *l, struct acp_call *c)
         const struct list_node *n = list_node(h, at);
         if (!n)
             return ACP_E_DAMAGED;
-        size = record(h, l, c, at, n, out + used, c->out_room - used);
+        size = node_record(h, l, c, at, n, out + used, c->out_room - used);
         if (!size)
             break;
         used += size;
@@ -121,7 +121,7 @@ static int walk(const struct heap *h, const struct list *l, struct acp_call *c)
     return ACP_OK;
 }
 
-int method_list_walk(acp_lane *lane, struct acp_call *c)
+int list_read_method_walk(acp_lane *lane, struct acp_call *c)
 {
     if (c->out_room < sizeof(struct list_answer))
         return fail(lane, ACP_E_ARGUMENT, c->object, c->out_room);
@@ -130,7 +130,7 @@ int method_list_walk(acp_lane *lane, struct acp_call *c)
 
 /* `in`: the begin, and the latest end. The end of the list is one step behind its last element; the other side of the
  * end is the first element again, as with a ring. */
-static int step(const struct heap *h, const struct list *l, struct acp_call *c)
+static int walk_step(const struct heap *h, const struct list *l, struct acp_call *c)
 {
     struct list_id ids[2], id;
     int64_t far = (int64_t)c->b, done = 0;
@@ -158,14 +158,14 @@ static int step(const struct heap *h, const struct list *l, struct acp_call *c)
     return ACP_OK;
 }
 
-int method_list_step(acp_lane *lane, struct acp_call *c)
+int list_read_method_step(acp_lane *lane, struct acp_call *c)
 {
     if (c->in_size != 2 * sizeof(struct list_id) || c->out_room < sizeof(struct list_id))
         return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
-    return read_list(lane, c, step);
+    return read_list(lane, c, walk_step);
 }
 
-static int check(const struct heap *h, const struct list *l, struct acp_call *c)
+static int step_check(const struct heap *h, const struct list *l, struct acp_call *c)
 {
     const unsigned char *in = c->in;
     unsigned char *out = c->out;
@@ -178,9 +178,9 @@ static int check(const struct heap *h, const struct list *l, struct acp_call *c)
     return ACP_OK;
 }
 
-int method_list_check(acp_lane *lane, struct acp_call *c)
+int list_read_method_check(acp_lane *lane, struct acp_call *c)
 {
     if (c->out_room < c->in_size / sizeof(struct list_id))
         return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
-    return read_list(lane, c, check);
+    return read_list(lane, c, step_check);
 }

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-static uint64_t mixed(uint64_t x)
+static uint64_t bits_mixed(uint64_t x)
 {
     x = (x ^ x >> 31) * 0x9e3779b97f4a7c15ull;
     return x ^ x >> 29;
@@ -24,8 +24,8 @@ static bool is_order(const struct heap *h, const struct list *l, const uint64_t 
         const struct list_node *n = list_node(h, at);
         if (!n)
             return false;
-        wanted += mixed(at);
-        sum += mixed(order[i]);
+        wanted += bits_mixed(at);
+        sum += bits_mixed(order[i]);
         at = n->next;
     }
     return !at && sum == wanted;
@@ -70,10 +70,10 @@ static int reorder(struct hold *hold, struct list *l, struct acp_call *c,
     section_set(hold, &l->job.kind, JOB_ORDER);
     section_commit(hold);
     c->result[1] = 1; /* the block is the list's */
-    return list_job_finish(hold, l);
+    return list_bulk_finish(hold, l);
 }
 
-int method_list_order(acp_lane *lane, struct acp_call *c)
+int list_sort_method_order(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     struct list *l;
@@ -91,7 +91,7 @@ int method_list_order(acp_lane *lane, struct acp_call *c)
     return list_done(&hold, c, rc);
 }
 
-int method_list_reverse(acp_lane *lane, struct acp_call *c)
+int list_sort_method_reverse(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     struct list *l;
@@ -103,7 +103,7 @@ int method_list_reverse(acp_lane *lane, struct acp_call *c)
         section_set(&hold, &l->job.first, l->first);
         section_set(&hold, &l->job.kind, JOB_REVERSE);
         section_commit(&hold);
-        rc = list_job_finish(&hold, l);
+        rc = list_bulk_finish(&hold, l);
     }
     return list_done(&hold, c, rc);
 }

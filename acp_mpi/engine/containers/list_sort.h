@@ -3,7 +3,7 @@
 
 #include "core/engine.h"
 
-int method_list_order(acp_lane *lane, struct acp_call *call);
-int method_list_reverse(acp_lane *lane, struct acp_call *call);
+int list_sort_method_order(acp_lane *lane, struct acp_call *call);
+int list_sort_method_reverse(acp_lane *lane, struct acp_call *call);
 
 #endif

@@ -98,7 +98,7 @@ static int splice_other(struct pair *p, const struct list_span *s, uint64_t last
     section_set(hold, &p->to->job.before, s->at.node);
     section_set(hold, &p->to->job.kind, JOB_SPLICE);
     commit_both(p);
-    return list_job_finish(hold, p->to);
+    return list_bulk_finish(hold, p->to);
 }
 
 /* Is that place not one of those that move, nor behind their last? Then nothing would change. */
@@ -131,7 +131,7 @@ static int splice_own(struct hold *hold, struct list *l, const struct list_span 
 }
 
 /* An element that is its own end goes alone, whatever is behind it by now. */
-static struct list_id end_of(const struct hold *hold, const struct list *l, const struct list_span *s)
+static struct list_id span_end(const struct hold *hold, const struct list *l, const struct list_span *s)
 {
     bool alone = s->first.node == s->last.node && s->first.number == s->last.number;
     if (!alone || !list_has(hold->heap, l, s->first))
@@ -147,7 +147,7 @@ static struct list_id beginning(const struct hold *hold, const struct list *l)
     return (struct list_id){l->first, n ? list_number(l, n->name) : 0};
 }
 
-int method_list_splice(acp_lane *lane, struct acp_call *c)
+int list_splice_method_splice(acp_lane *lane, struct acp_call *c)
 {
     struct pair p;
     struct list_span s;
@@ -164,9 +164,9 @@ int method_list_splice(acp_lane *lane, struct acp_call *c)
     if (!s.first.node && !s.last.node)
         s.first = beginning(&p.holds[0], from);
     else
-        s.last = end_of(&p.holds[0], from, &s);
+        s.last = span_end(&p.holds[0], from, &s);
     if ((s.at.node && !list_has(p.holds[0].heap, p.to, s.at)) ||
-        !list_span(&p.holds[0], from, &s, &last, &count))
+        !list_read_span(&p.holds[0], from, &s, &last, &count))
         c->result[0] = LIST_STALE;
     else if (s.changes != UINT64_MAX && s.changes != from->changes)
         c->result[0] = LIST_CHANGED;
@@ -186,7 +186,7 @@ static void exchange(struct hold *hold, uint64_t *a, uint64_t *b)
 }
 
 /* The era goes with the elements, which are not touched. */
-int method_list_swap(acp_lane *lane, struct acp_call *c)
+int list_splice_method_swap(acp_lane *lane, struct acp_call *c)
 {
     struct pair p;
     struct list_span s;

@@ -3,7 +3,7 @@
 
 #include "core/engine.h"
 
-int method_list_splice(acp_lane *lane, struct acp_call *call);
-int method_list_swap(acp_lane *lane, struct acp_call *call);
+int list_splice_method_splice(acp_lane *lane, struct acp_call *call);
+int list_splice_method_swap(acp_lane *lane, struct acp_call *call);
 
 #endif

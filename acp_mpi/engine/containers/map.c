@@ -11,26 +11,26 @@
 
 #include <string.h>
 
-static void make(struct container *container)
+static void map_make(struct container *container)
 {
     struct map_part *map = (struct map_part *)container;
     for (uint32_t i = 0; i < STRIPES; i++)
         section_create(&map->stripes[i].section);
 }
 
-static int create(struct hold *hold, struct container *container, const uint64_t words[4])
+static int map_create(struct hold *hold, struct container *container, const uint64_t words[4])
 {
     struct map_part *map = (struct map_part *)container;
-    int rc = shape_make(&map->shape, words[0], words[1], words[2], words[3]);
+    int rc = map_slots_shape(&map->shape, words[0], words[1], words[2], words[3]);
     return rc == ACP_OK ? rc : fail(hold->lane, rc, ACP_GA_NULL, words[1]);
 }
 
-static int clear(struct hold *hold, struct container *container)
+static int map_clear(struct hold *hold, struct container *container)
 {
     struct map_part *map = (struct map_part *)container;
     const struct shape shape = map->shape;
-    if (!shape_sound(&shape))
-        return damaged(hold->lane);
+    if (!map_slots_sound(&shape))
+        return map_bucket_damaged(hold->lane);
     for (uint32_t i = 0; i < STRIPES; i++) {
         struct hold inner;
         struct stripe *s = &map->stripes[i];
@@ -38,10 +38,10 @@ static int clear(struct hold *hold, struct container *container)
         int rc = section_enter(&inner, hold->lane, &s->section, hold->heap, HEAP_PATIENCE_NS);
         if (rc != ACP_OK)
             return rc;
-        rc = stripe_clear(&inner, &shape, s);
+        rc = map_slots_clear(&inner, &shape, s);
         while (rc == ACP_OK && more)
-            rc = stripe_sweep(&inner, &shape, s, &more);
-        if (rc == ACP_OK && !settled(&inner))
+            rc = map_slots_sweep(&inner, &shape, s, &more);
+        if (rc == ACP_OK && !map_bucket_settled(&inner))
             rc = ACP_E_BUSY;
         section_leave(&inner);
         if (rc != ACP_OK)
@@ -51,9 +51,9 @@ static int clear(struct hold *hold, struct container *container)
 }
 
 const struct container_type map_type = {
-    .size = sizeof(struct map_part), .make = make, .create = create, .clear = clear};
+    .size = sizeof(struct map_part), .make = map_make, .create = map_create, .clear = map_clear};
 
-int part_find(acp_lane *lane, const struct acp_call *c, struct part *part)
+int map_part_find(acp_lane *lane, const struct acp_call *c, struct part *part)
 {
     uint64_t kind = c->b & 0xff;
     if (unlikely(kind != KIND_MAP && kind != KIND_SET && kind != KIND_MULTISET))
@@ -68,11 +68,11 @@ int part_find(acp_lane *lane, const struct acp_call *c, struct part *part)
     atomic_thread_fence(memory_order_acquire);
     if (unlikely(!container_lives(&part->map->head, c)))
         return container_gone(lane, c);
-    return likely(shape_sound(&part->shape)) ? ACP_OK : damaged(lane);
+    return likely(map_slots_sound(&part->shape)) ? ACP_OK : map_bucket_damaged(lane);
 }
 
-int part_enter(struct hold *hold, acp_lane *lane, const struct acp_call *c, struct part *part,
-               struct stripe *stripe)
+int map_part_enter(struct hold *hold, acp_lane *lane, const struct acp_call *c, struct part *part,
+                   struct stripe *stripe)
 {
     int rc = section_enter(hold, lane, &stripe->section, part->heap, lane->patience_ns);
     if (unlikely(rc != ACP_OK))
@@ -90,12 +90,12 @@ static int still(acp_lane *lane, const struct acp_call *c, const struct part *pa
                                                                         : container_gone(lane, c);
 }
 
-static struct stripe *stripe_of(const struct part *part, uint64_t hash)
+static struct stripe *part_stripe(const struct part *part, uint64_t hash)
 {
     return &part->map->stripes[hash % STRIPES];
 }
 
-static bool fits(const struct shape *shape, const struct element *e, bool valued)
+static bool element_fits(const struct shape *shape, const struct element *e, bool valued)
 {
     return (shape->key_size == SIZE_ANY || shape->key_size == e->key_size) && e->hash > SLOT_GRAVE &&
            (!valued || shape->value_size == SIZE_ANY || shape->value_size == e->value_size);
@@ -114,7 +114,7 @@ static int request(acp_lane *lane, const struct acp_call *c, const struct part *
     if (unlikely(r->box)) {
         r->box = acp_ga_offset(r->box) - h->position;
         if (!part->shape.boxed || r->box % 16 || r->box <= h->first ||
-            r->box >= h->end || !box_read(h, r->box, e) ||
+            r->box >= h->end || !map_slots_read_box(h, r->box, e) ||
             block_at(h, r->box - BLOCK_HEAD)->mark != block_mark(h, r->box - BLOCK_HEAD))
             return fail(lane, ACP_E_BLOCK, c->object, 0);
     } else if (likely(r->key_size <= left && (!valued || r->value_size <= left - r->key_size))) {
@@ -125,8 +125,8 @@ static int request(acp_lane *lane, const struct acp_call *c, const struct part *
     }
     e->hash = r->hash;
     e->box = r->box;
-    return likely(fits(&part->shape, e, valued)) ? ACP_OK
-                                                 : fail(lane, ACP_E_ARGUMENT, c->object, 0);
+    return likely(element_fits(&part->shape, e, valued)) ? ACP_OK
+                                                         : fail(lane, ACP_E_ARGUMENT, c->object, 0);
 }
 
 static struct answer asked(struct acp_call *c)
@@ -134,7 +134,7 @@ static struct answer asked(struct acp_call *c)
     return (struct answer){.out = c->out_room ? c->out : NULL, .room = c->out_room};
 }
 
-static void told(struct acp_call *c, const struct answer *answer)
+static void answer_told(struct acp_call *c, const struct answer *answer)
 {
     struct map_large large = {answer->stamp, answer->key_size, answer->value_size};
     c->result[0] = answer->found;
@@ -145,37 +145,37 @@ static void told(struct acp_call *c, const struct answer *answer)
     }
 }
 
-int method_map_find(acp_lane *lane, struct acp_call *c)
+int map_method_find(acp_lane *lane, struct acp_call *c)
 {
     struct part part;
     struct map_request r;
     struct element e;
     struct answer answer = asked(c);
-    int rc = part_find(lane, c, &part);
+    int rc = map_part_find(lane, c, &part);
     if (unlikely(rc != ACP_OK || (rc = request(lane, c, &part, false, &r, &e)) != ACP_OK))
         return rc;
-    rc = stripe_find(lane, part.heap, &part.shape, stripe_of(&part, r.hash), &e, &answer,
-                     lane->patience_ns);
-    told(c, &answer);
+    rc = map_find_element(lane, part.heap, &part.shape, part_stripe(&part, r.hash), &e, &answer,
+                          lane->patience_ns);
+    answer_told(c, &answer);
     c->result[1] = answer.found ? container_ga(c, part.heap, answer.value_at) : ACP_GA_NULL;
     return still(lane, c, &part, rc);
 }
 
-int method_map_piece(acp_lane *lane, struct acp_call *c)
+int map_method_piece(acp_lane *lane, struct acp_call *c)
 {
     struct part part;
     struct map_request r;
     struct answer answer = asked(c);
-    int rc = part_find(lane, c, &part);
+    int rc = map_part_find(lane, c, &part);
     if (rc != ACP_OK)
         return rc;
     if (c->in_size < sizeof r || !c->out_room)
         return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     memcpy(&r, c->in, sizeof r);
     answer.stamp = r.stamp;
-    rc = stripe_piece(lane, part.heap, &part.shape, stripe_of(&part, r.hash), r.hash, r.from,
-                      &answer, lane->patience_ns);
-    told(c, &answer);
+    rc = map_find_piece(lane, part.heap, &part.shape, part_stripe(&part, r.hash), r.hash, r.from,
+                        &answer, lane->patience_ns);
+    answer_told(c, &answer);
     return still(lane, c, &part, rc);
 }
 
@@ -191,59 +191,59 @@ struct one {
 static int one_begin(acp_lane *lane, const struct acp_call *c, bool valued, struct one *one)
 {
     struct part *part = &one->part;
-    int rc = part_find(lane, c, part);
+    int rc = map_part_find(lane, c, part);
     if (unlikely(rc != ACP_OK || (rc = request(lane, c, part, valued, &one->request,
                                                &one->element)) != ACP_OK))
         return rc;
-    one->stripe = stripe_of(part, one->request.hash);
-    slots_fetch(part->heap, &part->shape, one->stripe, one->request.hash);
-    return part_enter(&one->hold, lane, c, part, one->stripe);
+    one->stripe = part_stripe(part, one->request.hash);
+    map_slots_fetch(part->heap, &part->shape, one->stripe, one->request.hash);
+    return map_part_enter(&one->hold, lane, c, part, one->stripe);
 }
 
-int method_map_put(acp_lane *lane, struct acp_call *c)
+int map_method_put(acp_lane *lane, struct acp_call *c)
 {
     struct one one;
     struct answer answer = asked(c);
     int rc = one_begin(lane, c, true, &one);
     if (unlikely(rc != ACP_OK))
         return rc;
-    rc = stripe_put(&one.hold, &one.part.shape, one.stripe, &one.element,
-                    (enum put_how)(c->b >> 8), &answer);
+    rc = map_bucket_put(&one.hold, &one.part.shape, one.stripe, &one.element,
+                        (enum put_how)(c->b >> 8), &answer);
     section_leave(&one.hold);
-    told(c, &answer);
+    answer_told(c, &answer);
     c->result[1] = answer.adopted;
     return rc;
 }
 
-int method_map_erase(acp_lane *lane, struct acp_call *c)
+int map_method_erase(acp_lane *lane, struct acp_call *c)
 {
     struct one one;
     struct answer answer = asked(c);
     int rc = one_begin(lane, c, false, &one);
     if (unlikely(rc != ACP_OK))
         return rc;
-    rc = stripe_erase(&one.hold, &one.part.shape, one.stripe, &one.element, one.request.stamp,
-                      &answer);
+    rc = map_bucket_erase(&one.hold, &one.part.shape, one.stripe, &one.element, one.request.stamp,
+                          &answer);
     section_leave(&one.hold);
-    told(c, &answer);
+    answer_told(c, &answer);
     return rc;
 }
 
-int method_map_scan(acp_lane *lane, struct acp_call *c)
+int map_method_scan(acp_lane *lane, struct acp_call *c)
 {
     struct part part;
     struct map_request r;
     uint64_t stripe = c->b >> 8, size, count, next, elements = 0;
-    int rc = part_find(lane, c, &part);
+    int rc = map_part_find(lane, c, &part);
     if (rc != ACP_OK)
         return rc;
     if (c->in_size < sizeof r)
         return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     memcpy(&r, c->in, sizeof r);
     while (stripe < STRIPES && c->out_room - c->out_size >= c->out_room / 4) {
-        rc = stripe_scan(lane, part.heap, &part.shape, &part.map->stripes[stripe], r.from,
-                         (unsigned char *)c->out + c->out_size, c->out_room - c->out_size, &size,
-                         &count, &next, lane->patience_ns);
+        rc = map_find_scan(lane, part.heap, &part.shape, &part.map->stripes[stripe], r.from,
+                           (unsigned char *)c->out + c->out_size, c->out_room - c->out_size, &size,
+                           &count, &next, lane->patience_ns);
         if (rc != ACP_OK)
             return rc;
         c->out_size += size;
@@ -258,17 +258,17 @@ int method_map_scan(acp_lane *lane, struct acp_call *c)
     return still(lane, c, &part, ACP_OK);
 }
 
-int method_map_look(acp_lane *lane, struct acp_call *c)
+int map_method_look(acp_lane *lane, struct acp_call *c)
 {
     struct part part;
     struct map_statistics sum = {0};
     uint64_t most = 0;
-    int rc = part_find(lane, c, &part);
+    int rc = map_part_find(lane, c, &part);
     if (rc != ACP_OK)
         return rc;
     for (uint32_t i = 0; i < STRIPES; i++) {
         struct amounts a;
-        rc = stripe_count(lane, part.heap, &part.map->stripes[i], &a, lane->patience_ns);
+        rc = map_find_count(lane, part.heap, &part.map->stripes[i], &a, lane->patience_ns);
         if (rc != ACP_OK)
             return rc;
         sum.count += a.count;
@@ -288,41 +288,41 @@ int method_map_look(acp_lane *lane, struct acp_call *c)
     return still(lane, c, &part, ACP_OK);
 }
 
-int method_map_clear(acp_lane *lane, struct acp_call *c)
+int map_method_clear(acp_lane *lane, struct acp_call *c)
 {
     struct part part;
     struct hold hold;
     bool again = c->b >> 8, more;
-    int rc = part_find(lane, c, &part);
+    int rc = map_part_find(lane, c, &part);
     for (uint32_t i = 0; rc == ACP_OK && i < STRIPES; i++) {
         struct stripe *s = &part.map->stripes[i];
-        rc = part_enter(&hold, lane, c, &part, s);
+        rc = map_part_enter(&hold, lane, c, &part, s);
         if (rc != ACP_OK)
             break;
-        rc = again ? ACP_OK : stripe_clear(&hold, &part.shape, s);
+        rc = again ? ACP_OK : map_slots_clear(&hold, &part.shape, s);
         if (rc == ACP_OK)
-            rc = stripe_sweep(&hold, &part.shape, s, &more);
+            rc = map_slots_sweep(&hold, &part.shape, s, &more);
         section_leave(&hold);
         c->result[0] |= rc == ACP_OK && more;
     }
     return rc;
 }
 
-int method_map_reserve(acp_lane *lane, struct acp_call *c)
+int map_method_reserve(acp_lane *lane, struct acp_call *c)
 {
     struct part part;
     struct hold hold;
     uint64_t count;
-    int rc = part_find(lane, c, &part);
+    int rc = map_part_find(lane, c, &part);
     if (rc == ACP_OK && c->in_size != sizeof count)
         rc = fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     for (uint32_t i = 0; rc == ACP_OK && i < STRIPES; i++) {
         struct stripe *s = &part.map->stripes[i];
         memcpy(&count, c->in, sizeof count);
-        rc = part_enter(&hold, lane, c, &part, s);
+        rc = map_part_enter(&hold, lane, c, &part, s);
         if (rc != ACP_OK)
             break;
-        rc = stripe_reserve(&hold, &part.shape, s, count);
+        rc = map_slots_reserve(&hold, &part.shape, s, count);
         section_leave(&hold);
     }
     return rc;

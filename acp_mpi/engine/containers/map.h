@@ -48,18 +48,18 @@ struct part {
     struct shape shape;
 };
 
-int part_find(acp_lane *lane, const struct acp_call *call, struct part *part);
-int part_enter(struct hold *hold, acp_lane *lane, const struct acp_call *call, struct part *part,
-               struct stripe *stripe);
+int map_part_find(acp_lane *lane, const struct acp_call *call, struct part *part);
+int map_part_enter(struct hold *hold, acp_lane *lane, const struct acp_call *call, struct part *part,
+                   struct stripe *stripe);
 
-int method_map_find(acp_lane *lane, struct acp_call *call); /* result: found, value's address */
-int method_map_piece(acp_lane *lane, struct acp_call *call); /* result: found */
-int method_map_put(acp_lane *lane, struct acp_call *call); /* b: put_how; found, box adopted */
-int method_map_erase(acp_lane *lane, struct acp_call *call); /* result: found */
+int map_method_find(acp_lane *lane, struct acp_call *call); /* result: found, value's address */
+int map_method_piece(acp_lane *lane, struct acp_call *call); /* result: found */
+int map_method_put(acp_lane *lane, struct acp_call *call); /* b: put_how; found, box adopted */
+int map_method_erase(acp_lane *lane, struct acp_call *call); /* result: found */
 /* b: the stripe to begin in; result: the hash to go on from, the stripe | elements << 8. */
-int method_map_scan(acp_lane *lane, struct acp_call *call);
-int method_map_look(acp_lane *lane, struct acp_call *call); /* result: count, total */
-int method_map_clear(acp_lane *lane, struct acp_call *call); /* result: again, to give more back */
-int method_map_reserve(acp_lane *lane, struct acp_call *call); /* in: a word, for each stripe */
+int map_method_scan(acp_lane *lane, struct acp_call *call);
+int map_method_look(acp_lane *lane, struct acp_call *call); /* result: count, total */
+int map_method_clear(acp_lane *lane, struct acp_call *call); /* result: again, to give more back */
+int map_method_reserve(acp_lane *lane, struct acp_call *call); /* in: a word, for each stripe */
 
 #endif

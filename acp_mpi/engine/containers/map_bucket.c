@@ -23,12 +23,12 @@ static int make_box(struct hold *hold, struct stripe *s, const struct element *e
         if (rc != ACP_OK)
             return rc;
         uint64_t sizes[2] = {e->key_size, e->value_size};
-        uint64_t *words = (uint64_t *)(void *)(box_at(h, *block) + 1);
-        words_in(&box_at(h, *block)->key_size, sizes, sizeof sizes);
+        uint64_t *words = (uint64_t *)(void *)(map_bucket_box(h, *block) + 1);
+        words_in(&map_bucket_box(h, *block)->key_size, sizes, sizeof sizes);
         words_in(words, e->value, e->value_size);
         words_in(words + value, e->key, e->key_size);
     }
-    __atomic_store_n(&box_at(h, *block)->stamp, s->stamp + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&map_bucket_box(h, *block)->stamp, s->stamp + 1, __ATOMIC_RELAXED);
     section_set(hold, &s->stamp, s->stamp + 1);
     return ACP_OK;
 }
@@ -46,26 +46,26 @@ static void count_up(struct hold *hold, const struct shape *shape, struct stripe
     section_set(hold, &s->total, s->total + now - before);
 }
 
-static int add(struct hold *hold, const struct shape *shape, struct stripe *s, const struct element *e,
-               struct answer *answer)
+static int element_add(struct hold *hold, const struct shape *shape, struct stripe *s, const struct element *e,
+                       struct answer *answer)
 {
     struct slots t;
     uint64_t *slot = NULL, block;
     bool more;
     int rc;
     /* The clearing of the stripe may have been interrupted, or its process killed, before all was given back. */
-    if (unlikely(s->dying) && (rc = stripe_sweep(hold, shape, s, &more)) != ACP_OK)
+    if (unlikely(s->dying) && (rc = map_slots_sweep(hold, shape, s, &more)) != ACP_OK)
         return rc;
-    if (slots_crowded(s) && (rc = stripe_reserve(hold, shape, s, s->count + 1)) != ACP_OK)
+    if (map_slots_crowded(s) && (rc = map_slots_reserve(hold, shape, s, s->count + 1)) != ACP_OK)
         return rc;
     while (!slot) {
-        if (!slots_look(hold->heap, shape, s->slots, s->log, &t))
-            return damaged(hold->lane);
-        slot = slots_free_from(&t, shape, e->hash);
-        if (!slot && (rc = slots_rebuild(hold, shape, s, s->log + 1)) != ACP_OK)
+        if (!map_slots_look(hold->heap, shape, s->slots, s->log, &t))
+            return map_bucket_damaged(hold->lane);
+        slot = map_slots_free_from(&t, shape, e->hash);
+        if (!slot && (rc = map_slots_rebuild(hold, shape, s, s->log + 1)) != ACP_OK)
             return rc;
     }
-    if (!settled(hold))
+    if (!map_bucket_settled(hold))
         return ACP_E_BUSY;
     section_begin(hold);
     if (shape->boxed) {
@@ -95,7 +95,7 @@ static void tell(const struct heap *h, const struct element *now, struct answer 
     answer->key_size = now->key_size;
     answer->value_size = now->value_size;
     answer->value_at = (uint64_t)((const unsigned char *)now->value - h->base);
-    answer->stamp = now->box ? box_at(h, now->box)->stamp : 0;
+    answer->stamp = now->box ? map_bucket_box(h, now->box)->stamp : 0;
     if (answer->out && now->value_size > answer->room) {
         answer->found = FOUND_LARGE;
     } else if (answer->out) {
@@ -104,8 +104,8 @@ static void tell(const struct heap *h, const struct element *now, struct answer 
     }
 }
 
-static int replace(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t *slot,
-                   const struct element *old, const struct element *e, struct answer *answer)
+static int element_replace(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t *slot,
+                           const struct element *old, const struct element *e, struct answer *answer)
 {
     uint64_t *value = (uint64_t *)(uintptr_t)old->value, word, block;
     section_begin(hold);
@@ -132,18 +132,18 @@ static int replace(struct hold *hold, const struct shape *shape, struct stripe *
 }
 
 /* Takes a slot out of use, and the graves that no search has to step over any more. */
-static void bury(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t *slot,
-                 const struct element *old)
+static void box_bury(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t *slot,
+                     const struct element *old)
 {
     struct slots t;
     uint64_t graves = s->graves, *next = slot + shape->unit;
-    if (!slots_look(hold->heap, shape, s->slots, s->log, &t) || !t.slots || slot < t.slots) {
-        damaged(hold->lane);
+    if (!map_slots_look(hold->heap, shape, s->slots, s->log, &t) || !t.slots || slot < t.slots) {
+        map_bucket_damaged(hold->lane);
         hold->lane->damaged = true;
         return;
     }
     section_begin(hold);
-    if (next < slot_at(&t, shape, t.places) && *next != SLOT_FREE) {
+    if (next < map_bucket_slot(&t, shape, t.places) && *next != SLOT_FREE) {
         section_set(hold, slot, SLOT_GRAVE);
         graves++;
     } else {
@@ -175,13 +175,13 @@ static int alter(struct hold *hold, const struct shape *shape, struct stripe *s,
     if (how == PUT_TAKE)
         word = word > operand ? word - operand : 0;
     else
-        combine(shape->number, how, &word, &operand);
+        reduce_ops_combine(shape->number, how, &word, &operand);
     if (answer->out && answer->room >= old->value_size) {
         memcpy(answer->out, &word, old->value_size);
         answer->size = old->value_size;
     }
     if (how == PUT_TAKE && !word) {
-        bury(hold, shape, s, slot, old);
+        box_bury(hold, shape, s, slot, old);
         return ACP_OK;
     }
     section_begin(hold);
@@ -203,26 +203,26 @@ static int sum_up(struct hold *hold, const struct shape *shape, struct stripe *s
     if (answer->found != FOUND)
         return ACP_OK;
     answer->size = sum.value_size;
-    return replace(hold, shape, s, slot, old, &sum, answer);
+    return element_replace(hold, shape, s, slot, old, &sum, answer);
 }
 
 /* The slot of an element in the table, and its contents. */
-static int locate(struct hold *hold, const struct shape *shape, const struct stripe *s,
-                  const struct element *e, uint64_t **slot, struct element *old)
+static int element_locate(struct hold *hold, const struct shape *shape, const struct stripe *s,
+                          const struct element *e, uint64_t **slot, struct element *old)
 {
     struct slots t;
     *slot = NULL;
-    if (!settled(hold))
+    if (!map_bucket_settled(hold))
         return ACP_E_BUSY;
-    if (!slots_look(hold->heap, shape, s->slots, s->log, &t))
-        return damaged(hold->lane);
-    *slot = slots_find(hold->heap, shape, &t, e);
-    return !*slot || slot_read(hold->heap, shape, *slot, old) ? ACP_OK : damaged(hold->lane);
+    if (!map_slots_look(hold->heap, shape, s->slots, s->log, &t))
+        return map_bucket_damaged(hold->lane);
+    *slot = map_slots_find(hold->heap, shape, &t, e);
+    return !*slot || map_slots_read(hold->heap, shape, *slot, old) ? ACP_OK : map_bucket_damaged(hold->lane);
 }
 
 /* Whether the sum of all counts has room in its word, and each count as well. `old` NULL: a new key. */
-static bool has_room(const struct shape *shape, const struct stripe *s, const struct element *e,
-                     enum put_how how, const struct element *old)
+static bool box_has_room(const struct shape *shape, const struct stripe *s, const struct element *e,
+                         enum put_how how, const struct element *old)
 {
     uint64_t rest = s->total, count = 0, sum;
     if (!shape->counts || how == PUT_TAKE || (old && how == PUT_INSERT))
@@ -236,16 +236,16 @@ static bool has_room(const struct shape *shape, const struct stripe *s, const st
 static bool combines(const struct shape *shape, enum put_how how)
 {
     uint64_t a = 0, b = 0;
-    return how == PUT_TAKE ? shape->counts : combine(shape->number, how, &a, &b);
+    return how == PUT_TAKE ? shape->counts : reduce_ops_combine(shape->number, how, &a, &b);
 }
 
-int stripe_put(struct hold *hold, const struct shape *shape, struct stripe *s,
-               const struct element *e, enum put_how how, struct answer *answer)
+int map_bucket_put(struct hold *hold, const struct shape *shape, struct stripe *s,
+                   const struct element *e, enum put_how how, struct answer *answer)
 {
     struct element old;
     uint64_t *slot;
     bool summed = how == PUT_ADD && shape->number == NUMBER_OBJECT && answer->out;
-    int rc = locate(hold, shape, s, e, &slot, &old);
+    int rc = element_locate(hold, shape, s, e, &slot, &old);
     answer->found = FOUND_NOT;
     answer->size = 0;
     answer->adopted = false;
@@ -255,33 +255,33 @@ int stripe_put(struct hold *hold, const struct shape *shape, struct stripe *s,
         hold->lane->fault = (acp_fault){.status = ACP_E_ARGUMENT, .size = how};
         return ACP_E_ARGUMENT;
     }
-    if (unlikely(!has_room(shape, s, e, how, slot ? &old : NULL))) {
+    if (unlikely(!box_has_room(shape, s, e, how, slot ? &old : NULL))) {
         hold->lane->fault = (acp_fault){.status = ACP_E_OVERFLOW};
         memcpy(&hold->lane->fault.size, e->value, sizeof hold->lane->fault.size);
         return ACP_E_OVERFLOW;
     }
     if (!slot)
-        return how == PUT_TAKE ? ACP_OK : add(hold, shape, s, e, answer);
+        return how == PUT_TAKE ? ACP_OK : element_add(hold, shape, s, e, answer);
     if (summed)
         return sum_up(hold, shape, s, slot, &old, e, answer);
     if (how > PUT_ASSIGN)
         return alter(hold, shape, s, slot, &old, e, how, answer);
     tell(hold->heap, &old, answer);
-    return how == PUT_ASSIGN ? replace(hold, shape, s, slot, &old, e, answer) : ACP_OK;
+    return how == PUT_ASSIGN ? element_replace(hold, shape, s, slot, &old, e, answer) : ACP_OK;
 }
 
-int stripe_erase(struct hold *hold, const struct shape *shape, struct stripe *s,
-                 const struct element *e, uint64_t stamp, struct answer *answer)
+int map_bucket_erase(struct hold *hold, const struct shape *shape, struct stripe *s,
+                     const struct element *e, uint64_t stamp, struct answer *answer)
 {
     struct element old;
     uint64_t *slot;
-    int rc = locate(hold, shape, s, e, &slot, &old);
+    int rc = element_locate(hold, shape, s, e, &slot, &old);
     answer->found = FOUND_NOT;
     answer->size = 0;
-    if (rc != ACP_OK || !slot || (stamp && (!old.box || box_at(hold->heap, old.box)->stamp != stamp)))
+    if (rc != ACP_OK || !slot || (stamp && (!old.box || map_bucket_box(hold->heap, old.box)->stamp != stamp)))
         return rc;
     tell(hold->heap, &old, answer);
     if (answer->found == FOUND)
-        bury(hold, shape, s, slot, &old);
+        box_bury(hold, shape, s, slot, &old);
     return ACP_OK;
 }

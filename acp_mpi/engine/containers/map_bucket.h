@@ -82,28 +82,28 @@ struct slots {
     uint64_t log, places; /* with those behind the last */
 };
 
-static inline uint64_t place_of(uint64_t hash, uint64_t log)
+static inline uint64_t map_bucket_place(uint64_t hash, uint64_t log)
 {
     return hash >> (64 - log);
 }
 
-static inline uint64_t *slot_at(const struct slots *t, const struct shape *shape, uint64_t place)
+static inline uint64_t *map_bucket_slot(const struct slots *t, const struct shape *shape, uint64_t place)
 {
     return t->slots + place * shape->unit;
 }
 
-static inline struct box *box_at(const struct heap *h, uint64_t at)
+static inline struct box *map_bucket_box(const struct heap *h, uint64_t at)
 {
     return (struct box *)(void *)(h->base + at);
 }
 
 /* False: a change that could not give its blocks back is still under way; the next holder ends it. */
-static inline bool settled(const struct hold *hold)
+static inline bool map_bucket_settled(const struct hold *hold)
 {
     return !(hold->section->version & 1);
 }
 
-static inline int damaged(acp_lane *lane)
+static inline int map_bucket_damaged(acp_lane *lane)
 {
     lane->fault = (acp_fault){.status = ACP_E_DAMAGED};
     return ACP_E_DAMAGED;
@@ -111,11 +111,11 @@ static inline int damaged(acp_lane *lane)
 
 /* In the section, outside of a change, as the functions above that change a stripe. ACP_E_BUSY: nothing has
  * happened. */
-int stripe_put(struct hold *hold, const struct shape *shape, struct stripe *s,
-               const struct element *e, enum put_how how, struct answer *answer);
+int map_bucket_put(struct hold *hold, const struct shape *shape, struct stripe *s,
+                   const struct element *e, enum put_how how, struct answer *answer);
 /* Objects are added up with an `answer` that has room alone. `stamp`: only the element with that
  * stamp; 0: any. */
-int stripe_erase(struct hold *hold, const struct shape *shape, struct stripe *s,
-                 const struct element *e, uint64_t stamp, struct answer *answer);
+int map_bucket_erase(struct hold *hold, const struct shape *shape, struct stripe *s,
+                     const struct element *e, uint64_t stamp, struct answer *answer);
 
 #endif

@@ -17,8 +17,8 @@
 #define LARGE ((uint64_t)16 << 10)
 
 /* The record at `at`; returns where the next one begins, 0: it is none. */
-static uint64_t record(const struct acp_call *c, const struct shape *shape, uint64_t at, bool valued,
-                       struct element *e)
+static uint64_t result_record(const struct acp_call *c, const struct shape *shape, uint64_t at, bool valued,
+                              struct element *e)
 {
     const unsigned char *p = (const unsigned char *)c->in + at;
     uint64_t left = c->in_size - at;
@@ -38,7 +38,7 @@ static uint64_t record(const struct acp_call *c, const struct shape *shape, uint
     return at + head_size + key + value;
 }
 
-static struct stripe *stripe_of(const struct part *part, uint64_t hash)
+static struct stripe *hashed_stripe(const struct part *part, uint64_t hash)
 {
     return &part->map->stripes[hash % STRIPES];
 }
@@ -50,7 +50,7 @@ static void fetch_ahead(const struct acp_call *c, const struct part *part, uint6
     if (part->shape.boxed || ahead + size > c->in_size)
         return;
     memcpy(&hash, (const unsigned char *)c->in + ahead, sizeof hash);
-    slots_fetch(part->heap, &part->shape, stripe_of(part, hash), hash);
+    map_slots_fetch(part->heap, &part->shape, hashed_stripe(part, hash), hash);
 }
 
 /* The caller comes again with the rest, unless a signal has ended the call, which must not be lost. */
@@ -67,27 +67,27 @@ static int change_many(acp_lane *lane, struct acp_call *c, bool erase)
     struct stripe *entered = NULL;
     unsigned char *found = c->out;
     uint64_t at = 0, done = 0;
-    int rc = part_find(lane, c, &part);
+    int rc = map_part_find(lane, c, &part);
     while (rc == ACP_OK && at < c->in_size) {
         struct answer answer = {.out = NULL};
-        uint64_t next = record(c, &part.shape, at, !erase, &e);
+        uint64_t next = result_record(c, &part.shape, at, !erase, &e);
         if (!next) {
             rc = fail(lane, ACP_E_ARGUMENT, c->object, at);
             break;
         }
         fetch_ahead(c, &part, at, next - at);
-        struct stripe *s = stripe_of(&part, e.hash);
+        struct stripe *s = hashed_stripe(&part, e.hash);
         if (s != entered && entered)
             section_leave(&hold);
         if (s != entered) {
             entered = NULL;
-            rc = part_enter(&hold, lane, c, &part, s);
+            rc = map_part_enter(&hold, lane, c, &part, s);
             if (rc != ACP_OK)
                 break;
             entered = s;
         }
-        rc = erase ? stripe_erase(&hold, &part.shape, s, &e, 0, &answer)
-                   : stripe_put(&hold, &part.shape, s, &e, (enum put_how)(c->b >> 8), &answer);
+        rc = erase ? map_bucket_erase(&hold, &part.shape, s, &e, 0, &answer)
+                   : map_bucket_put(&hold, &part.shape, s, &e, (enum put_how)(c->b >> 8), &answer);
         if (rc != ACP_OK)
             break;
         if (done < c->out_room)
@@ -103,29 +103,29 @@ static int change_many(acp_lane *lane, struct acp_call *c, bool erase)
     return stopped(done, rc);
 }
 
-int method_map_put_many(acp_lane *lane, struct acp_call *c)
+int map_bulk_method_put_many(acp_lane *lane, struct acp_call *c)
 {
     return change_many(lane, c, false);
 }
 
-int method_map_erase_many(acp_lane *lane, struct acp_call *c)
+int map_bulk_method_erase_many(acp_lane *lane, struct acp_call *c)
 {
     return change_many(lane, c, true);
 }
 
 /* Short values of one size: each behind a word that is 1 or 0. Else behind a word with its size. */
-int method_map_find_many(acp_lane *lane, struct acp_call *c)
+int map_bulk_method_find_many(acp_lane *lane, struct acp_call *c)
 {
     struct part part;
     struct element e;
     uint64_t at = 0, done = 0;
-    int rc = part_find(lane, c, &part);
+    int rc = map_part_find(lane, c, &part);
     uint64_t fixed = rc == ACP_OK && part.shape.value_size <= INLINE_MOST ? part.shape.value_size
                                                                           : SIZE_ANY;
     while (rc == ACP_OK && at < c->in_size) {
         unsigned char *out = (unsigned char *)c->out + c->out_size;
         uint64_t room = c->out_room - c->out_size, size = 0;
-        uint64_t next = record(c, &part.shape, at, false, &e);
+        uint64_t next = result_record(c, &part.shape, at, false, &e);
         if (!next) {
             rc = fail(lane, ACP_E_ARGUMENT, c->object, at);
             break;
@@ -134,8 +134,8 @@ int method_map_find_many(acp_lane *lane, struct acp_call *c)
             break;
         fetch_ahead(c, &part, at, next - at);
         struct answer answer = {.out = out + 8, .room = fixed == SIZE_ANY ? LARGE : fixed};
-        rc = stripe_find(lane, part.heap, &part.shape, stripe_of(&part, e.hash), &e, &answer,
-                         lane->patience_ns);
+        rc = map_find_element(lane, part.heap, &part.shape, hashed_stripe(&part, e.hash), &e, &answer,
+                              lane->patience_ns);
         if (rc != ACP_OK)
             break;
         uint64_t head = answer.found != FOUND_NOT;

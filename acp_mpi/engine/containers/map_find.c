@@ -31,20 +31,20 @@
     section_leave(&hold);                                                      \
     return rc
 
-static inline int find(acp_lane *lane, const struct heap *h, const struct shape *shape,
-                       const struct stripe *s, const struct element *e, struct answer *answer)
+static inline int stripe_search(acp_lane *lane, const struct heap *h, const struct shape *shape,
+                                const struct stripe *s, const struct element *e, struct answer *answer)
 {
     struct slots t;
     struct element found;
     answer->found = FOUND_NOT;
     answer->size = 0;
-    if (unlikely(!slots_look(h, shape, load(&s->slots), load(&s->log), &t)))
-        return damaged(lane);
-    const uint64_t *slot = slots_find(h, shape, &t, e);
+    if (unlikely(!map_slots_look(h, shape, load(&s->slots), load(&s->log), &t)))
+        return map_bucket_damaged(lane);
+    const uint64_t *slot = map_slots_find(h, shape, &t, e);
     if (!slot)
         return ACP_OK;
-    if (unlikely(!slot_read(h, shape, slot, &found)))
-        return damaged(lane);
+    if (unlikely(!map_slots_read(h, shape, slot, &found)))
+        return map_bucket_damaged(lane);
     answer->found = FOUND;
     answer->key_size = found.key_size;
     answer->value_size = found.value_size;
@@ -61,10 +61,10 @@ static inline int find(acp_lane *lane, const struct heap *h, const struct shape 
     return ACP_OK;
 }
 
-int stripe_find(acp_lane *lane, struct heap *h, const struct shape *shape, struct stripe *s,
-                const struct element *e, struct answer *answer, int64_t patience_ns)
+int map_find_element(acp_lane *lane, struct heap *h, const struct shape *shape, struct stripe *s,
+                     const struct element *e, struct answer *answer, int64_t patience_ns)
 {
-    LOOK(find(lane, h, shape, s, e, answer));
+    LOOK(stripe_search(lane, h, shape, s, e, answer));
 }
 
 static int count(const struct stripe *s, struct amounts *amounts)
@@ -76,26 +76,26 @@ static int count(const struct stripe *s, struct amounts *amounts)
     return ACP_OK;
 }
 
-int stripe_count(acp_lane *lane, struct heap *h, struct stripe *s, struct amounts *amounts,
-                 int64_t patience_ns)
+int map_find_count(acp_lane *lane, struct heap *h, struct stripe *s, struct amounts *amounts,
+                   int64_t patience_ns)
 {
     LOOK(count(s, amounts));
 }
 
-static int piece(acp_lane *lane, const struct heap *h, const struct shape *shape,
-                 const struct stripe *s, uint64_t hash, uint64_t at, struct answer *answer)
+static int stripe_copy_piece(acp_lane *lane, const struct heap *h, const struct shape *shape,
+                             const struct stripe *s, uint64_t hash, uint64_t at, struct answer *answer)
 {
     struct slots t;
     struct element e;
     uint64_t stamp = answer->stamp;
     answer->found = FOUND_NOT;
     answer->size = 0;
-    if (!slots_look(h, shape, load(&s->slots), load(&s->log), &t) || !t.slots)
-        return t.slots ? damaged(lane) : ACP_OK;
-    const uint64_t *slot = slot_at(&t, shape, place_of(hash, t.log));
-    const uint64_t *end = slot_at(&t, shape, t.places);
+    if (!map_slots_look(h, shape, load(&s->slots), load(&s->log), &t) || !t.slots)
+        return t.slots ? map_bucket_damaged(lane) : ACP_OK;
+    const uint64_t *slot = map_bucket_slot(&t, shape, map_bucket_place(hash, t.log));
+    const uint64_t *end = map_bucket_slot(&t, shape, t.places);
     for (; slot < end && load(slot) != SLOT_FREE; slot += shape->unit) {
-        if (load(slot) != hash || !slot_read(h, shape, slot, &e) || !e.box ||
+        if (load(slot) != hash || !map_slots_read(h, shape, slot, &e) || !e.box ||
             load((const uint64_t *)(const void *)(h->base + e.box)) != stamp)
             continue;
         uint64_t whole = 8 * (words_of(e.value_size) + words_of(e.key_size));
@@ -108,16 +108,16 @@ static int piece(acp_lane *lane, const struct heap *h, const struct shape *shape
     return ACP_OK;
 }
 
-int stripe_piece(acp_lane *lane, struct heap *h, const struct shape *shape, struct stripe *s,
-                 uint64_t hash, uint64_t at, struct answer *answer, int64_t patience_ns)
+int map_find_piece(acp_lane *lane, struct heap *h, const struct shape *shape, struct stripe *s,
+                   uint64_t hash, uint64_t at, struct answer *answer, int64_t patience_ns)
 {
     const struct answer asked = *answer;
-    LOOK((*answer = asked, piece(lane, h, shape, s, hash, at, answer)));
+    LOOK((*answer = asked, stripe_copy_piece(lane, h, shape, s, hash, at, answer)));
 }
 
 /* Record of one element in a batch; 0: no room for it. */
-static uint64_t record(const struct heap *h, const struct shape *shape, uint64_t hash,
-                       const struct element *e, unsigned char *out, uint64_t room)
+static uint64_t element_record(const struct heap *h, const struct shape *shape, uint64_t hash,
+                               const struct element *e, unsigned char *out, uint64_t room)
 {
     uint64_t head[4] = {hash, 0, e->key_size, e->value_size};
     uint64_t value = 8 * words_of(e->value_size), key = 8 * words_of(e->key_size);
@@ -146,16 +146,16 @@ static bool collect(const struct heap *h, const struct shape *shape, const struc
                     uint64_t *size, uint64_t *count)
 {
     struct element e;
-    uint64_t final = place_of(last, t->log);
+    uint64_t final = map_bucket_place(last, t->log);
     *size = *count = 0;
-    for (uint64_t place = place_of(from, t->log); place < t->places; place++) {
-        const uint64_t *slot = slot_at(t, shape, place);
+    for (uint64_t place = map_bucket_place(from, t->log); place < t->places; place++) {
+        const uint64_t *slot = map_bucket_slot(t, shape, place);
         uint64_t hash = load(slot), used;
         if (hash == SLOT_FREE && place >= final)
             break;
-        if (hash <= SLOT_GRAVE || hash < from || hash > last || !slot_read(h, shape, slot, &e))
+        if (hash <= SLOT_GRAVE || hash < from || hash > last || !map_slots_read(h, shape, slot, &e))
             continue;
-        if (!(used = record(h, shape, hash, &e, out + *size, room - *size)) && shape->unit > 1)
+        if (!(used = element_record(h, shape, hash, &e, out + *size, room - *size)) && shape->unit > 1)
             return false;
         *size += used;
         *count += 1;
@@ -169,8 +169,8 @@ static int scan(acp_lane *lane, const struct heap *h, const struct shape *shape,
 {
     struct slots t;
     *size = *count = *next = 0;
-    if (!slots_look(h, shape, load(&s->slots), load(&s->log), &t))
-        return damaged(lane);
+    if (!map_slots_look(h, shape, load(&s->slots), load(&s->log), &t))
+        return map_bucket_damaged(lane);
     if (!t.slots)
         return ACP_OK;
     uint64_t unit = 8 * shape->unit + (shape->boxed ? 64 : 0);
@@ -190,9 +190,9 @@ static int scan(acp_lane *lane, const struct heap *h, const struct shape *shape,
     return ACP_OK;
 }
 
-int stripe_scan(acp_lane *lane, struct heap *h, const struct shape *shape, struct stripe *s,
-                uint64_t from, unsigned char *out, uint64_t room, uint64_t *size, uint64_t *count,
-                uint64_t *next, int64_t patience_ns)
+int map_find_scan(acp_lane *lane, struct heap *h, const struct shape *shape, struct stripe *s,
+                  uint64_t from, unsigned char *out, uint64_t room, uint64_t *size, uint64_t *count,
+                  uint64_t *next, int64_t patience_ns)
 {
     LOOK(scan(lane, h, shape, s, from, out, room, size, count, next));
 }

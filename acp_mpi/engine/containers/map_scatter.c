@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-uint64_t spread_unit(const struct spread *s)
+uint64_t map_scatter_unit(const struct spread *s)
 {
     return 8 * (1 + words_of(s->key_size) + (s->values ? words_of(s->value_size) : 0));
 }
@@ -16,7 +16,7 @@ static inline uint64_t bin_of(const struct spread *s, uint64_t hash)
     return hash_part(hash, s->parts) * STRIPES + hash % STRIPES;
 }
 
-void spread_hash(struct spread *s)
+void map_scatter_hash(struct spread *s)
 {
     memset(s->starts, 0, (s->parts * STRIPES + 1) * sizeof *s->starts);
     for (uint64_t i = 0; i < s->count; i++) {
@@ -28,7 +28,7 @@ void spread_hash(struct spread *s)
         s->starts[bin + 1] += s->starts[bin];
 }
 
-static inline void copy(unsigned char *to, const unsigned char *from, uint64_t size)
+static inline void bytes_copy(unsigned char *to, const unsigned char *from, uint64_t size)
 {
     if (size == 8) {
         memcpy(to, from, 8);
@@ -39,22 +39,22 @@ static inline void copy(unsigned char *to, const unsigned char *from, uint64_t s
 }
 
 /* Ends with `starts` moved on by one. */
-void spread_deal(struct spread *s)
+void map_scatter_deal(struct spread *s)
 {
-    uint64_t unit = spread_unit(s), key = 8 * words_of(s->key_size);
+    uint64_t unit = map_scatter_unit(s), key = 8 * words_of(s->key_size);
     for (uint64_t i = 0; i < s->count; i++) {
         uint64_t place = s->starts[bin_of(s, s->hashes[i])]++;
         unsigned char *record = s->records + place * unit;
         memcpy(record, &s->hashes[i], 8);
-        copy(record + 8, s->keys + i * s->key_size, s->key_size);
+        bytes_copy(record + 8, s->keys + i * s->key_size, s->key_size);
         if (s->values)
-            copy(record + 8 + key, s->values + i * s->value_size, s->value_size);
+            bytes_copy(record + 8 + key, s->values + i * s->value_size, s->value_size);
         s->places[place] = i;
     }
 }
 
-void spread_gather(const struct spread *s, uint64_t first, uint64_t count, uint64_t value_size,
-                   const unsigned char *brought, unsigned char *values, unsigned char *found)
+void map_scatter_gather(const struct spread *s, uint64_t first, uint64_t count, uint64_t value_size,
+                        const unsigned char *brought, unsigned char *values, unsigned char *found)
 {
     uint64_t unit = 8 + 8 * words_of(value_size);
     for (uint64_t i = 0; i < count; i++, brought += unit) {

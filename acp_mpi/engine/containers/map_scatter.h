@@ -13,14 +13,14 @@ struct spread {
     uint64_t *hashes;       /* room for `count` */
     uint64_t *places;       /* room for `count`: which element the record in this place is of */
     uint64_t *starts;       /* room for 8 * parts + 1: the first record of each stripe */
-    unsigned char *records; /* room for `count` of spread_unit */
+    unsigned char *records; /* room for `count` of map_scatter_unit */
 };
 
-uint64_t spread_unit(const struct spread *s); /* bytes of a record */
-void spread_hash(struct spread *s);
-void spread_deal(struct spread *s);
+uint64_t map_scatter_unit(const struct spread *s); /* bytes of a record */
+void map_scatter_hash(struct spread *s);
+void map_scatter_deal(struct spread *s);
 /* Puts the results of `count` finds, for the records from `first` on, where their elements were in the batch. */
-void spread_gather(const struct spread *s, uint64_t first, uint64_t count, uint64_t value_size,
-                   const unsigned char *brought, unsigned char *values, unsigned char *found);
+void map_scatter_gather(const struct spread *s, uint64_t first, uint64_t count, uint64_t value_size,
+                        const unsigned char *brought, unsigned char *values, unsigned char *found);
 
 #endif

@@ -27,8 +27,8 @@ static bool words_same(const uint64_t *at, const void *key, uint64_t size)
     return load(at) == word;
 }
 
-int shape_make(struct shape *shape, uint64_t key_size, uint64_t value_size, uint64_t number,
-               uint64_t counts)
+int map_slots_shape(struct shape *shape, uint64_t key_size, uint64_t value_size, uint64_t number,
+                    uint64_t counts)
 {
     bool boxed = key_size > INLINE_MOST || value_size > INLINE_MOST;
     if ((key_size != SIZE_ANY && key_size >> 32) || (value_size != SIZE_ANY && value_size >> 32))
@@ -39,15 +39,15 @@ int shape_make(struct shape *shape, uint64_t key_size, uint64_t value_size, uint
     return ACP_OK;
 }
 
-bool shape_sound(const struct shape *shape)
+bool map_slots_sound(const struct shape *shape)
 {
     struct shape made;
-    return shape_make(&made, shape->key_size, shape->value_size, shape->number, shape->counts) == ACP_OK &&
+    return map_slots_shape(&made, shape->key_size, shape->value_size, shape->number, shape->counts) == ACP_OK &&
            made.boxed == shape->boxed && made.unit == shape->unit &&
            (!shape->counts || shape->value_size == 8);
 }
 
-bool box_read(const struct heap *h, uint64_t at, struct element *e)
+bool map_slots_read_box(const struct heap *h, uint64_t at, struct element *e)
 {
     uint64_t span = h->span;
     if (at % 8 || at > span - sizeof(struct box))
@@ -63,19 +63,19 @@ bool box_read(const struct heap *h, uint64_t at, struct element *e)
     return true;
 }
 
-bool slot_read(const struct heap *h, const struct shape *shape, const uint64_t *slot,
-               struct element *e)
+bool map_slots_read(const struct heap *h, const struct shape *shape, const uint64_t *slot,
+                    struct element *e)
 {
     if (shape->boxed)
-        return box_read(h, load(slot + 1), e);
+        return map_slots_read_box(h, load(slot + 1), e);
     *e = (struct element){.key = slot + 1, .key_size = shape->key_size,
                           .value = slot + 1 + words_of(shape->key_size),
                           .value_size = shape->value_size};
     return true;
 }
 
-bool slots_look(const struct heap *h, const struct shape *shape, uint64_t slots, uint64_t log,
-                struct slots *out)
+bool map_slots_look(const struct heap *h, const struct shape *shape, uint64_t slots, uint64_t log,
+                    struct slots *out)
 {
     *out = (struct slots){.slots = NULL};
     if (!slots)
@@ -89,14 +89,14 @@ bool slots_look(const struct heap *h, const struct shape *shape, uint64_t slots,
     return true;
 }
 
-uint64_t *slots_find(const struct heap *h, const struct shape *shape, const struct slots *t,
-                     const struct element *e)
+uint64_t *map_slots_find(const struct heap *h, const struct shape *shape, const struct slots *t,
+                         const struct element *e)
 {
     struct element other;
     if (!t->slots)
         return NULL;
-    uint64_t *slot = slot_at(t, shape, place_of(e->hash, t->log));
-    uint64_t *end = slot_at(t, shape, t->places);
+    uint64_t *slot = map_bucket_slot(t, shape, map_bucket_place(e->hash, t->log));
+    uint64_t *end = map_bucket_slot(t, shape, t->places);
     for (; slot < end; slot += shape->unit) {
         uint64_t hash = load(slot);
         if (hash == SLOT_FREE)
@@ -105,33 +105,33 @@ uint64_t *slots_find(const struct heap *h, const struct shape *shape, const stru
             continue;
         if (!shape->boxed && likely(words_same(slot + 1, e->key, shape->key_size)))
             return slot;
-        if (shape->boxed && slot_read(h, shape, slot, &other) && other.key_size == e->key_size &&
+        if (shape->boxed && map_slots_read(h, shape, slot, &other) && other.key_size == e->key_size &&
             words_same(other.key, e->key, e->key_size))
             return slot;
     }
     return NULL;
 }
 
-void slots_fetch(const struct heap *h, const struct shape *shape, const struct stripe *s,
-                 uint64_t hash)
+void map_slots_fetch(const struct heap *h, const struct shape *shape, const struct stripe *s,
+                     uint64_t hash)
 {
     struct slots t;
-    if (!slots_look(h, shape, load(&s->slots), load(&s->log), &t) || !t.slots)
+    if (!map_slots_look(h, shape, load(&s->slots), load(&s->log), &t) || !t.slots)
         return;
-    const uint64_t *slot = slot_at(&t, shape, place_of(hash, t.log));
+    const uint64_t *slot = map_bucket_slot(&t, shape, map_bucket_place(hash, t.log));
     __builtin_prefetch(slot);
     __builtin_prefetch(slot + LINE_WORDS - 1); /* it may reach into the next line */
 }
 
-bool slots_crowded(const struct stripe *s)
+bool map_slots_crowded(const struct stripe *s)
 {
     return !s->slots || (s->count + s->graves + 1) * 3 > 2ull << s->log;
 }
 
-uint64_t *slots_free_from(const struct slots *t, const struct shape *shape, uint64_t hash)
+uint64_t *map_slots_free_from(const struct slots *t, const struct shape *shape, uint64_t hash)
 {
-    uint64_t *slot = slot_at(t, shape, place_of(hash, t->log));
-    uint64_t *end = slot_at(t, shape, t->places);
+    uint64_t *slot = map_bucket_slot(t, shape, map_bucket_place(hash, t->log));
+    uint64_t *end = map_bucket_slot(t, shape, t->places);
     while (slot < end && *slot > SLOT_GRAVE)
         slot += shape->unit;
     return slot < end ? slot : NULL;
@@ -142,10 +142,10 @@ static bool rehash(const struct slots *to, const struct slots *from, const struc
 {
     words_clear(to->slots, to->places * shape->unit);
     for (uint64_t i = 0; i < from->places; i++) {
-        const uint64_t *old = slot_at(from, shape, i);
+        const uint64_t *old = map_bucket_slot(from, shape, i);
         if (*old <= SLOT_GRAVE)
             continue;
-        uint64_t *slot = slots_free_from(to, shape, *old);
+        uint64_t *slot = map_slots_free_from(to, shape, *old);
         if (!slot)
             return false;
         words_in(slot, old, 8 * shape->unit);
@@ -153,15 +153,15 @@ static bool rehash(const struct slots *to, const struct slots *from, const struc
     return true;
 }
 
-int slots_rebuild(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t log)
+int map_slots_rebuild(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t log)
 {
     struct slots from, to;
     uint64_t block;
-    if (!slots_look(hold->heap, shape, s->slots, s->log, &from))
-        return damaged(hold->lane);
+    if (!map_slots_look(hold->heap, shape, s->slots, s->log, &from))
+        return map_bucket_damaged(hold->lane);
     for (;; log++) {
         uint64_t places = (1ull << log) + 4 * log;
-        if (!settled(hold))
+        if (!map_bucket_settled(hold))
             return ACP_E_BUSY;
         section_begin(hold);
         int rc = section_take(hold, 8 * places * shape->unit, &block);
@@ -169,7 +169,7 @@ int slots_rebuild(struct hold *hold, const struct shape *shape, struct stripe *s
             section_cancel(hold);
             return rc;
         }
-        if (slots_look(hold->heap, shape, block, log, &to) && rehash(&to, &from, shape))
+        if (map_slots_look(hold->heap, shape, block, log, &to) && rehash(&to, &from, shape))
             break;
         section_cancel(hold);
     }
@@ -182,28 +182,28 @@ int slots_rebuild(struct hold *hold, const struct shape *shape, struct stripe *s
     return ACP_OK;
 }
 
-int stripe_reserve(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t count)
+int map_slots_reserve(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t count)
 {
     uint64_t log = LEAST_LOG;
     count = count > s->count ? count : s->count;
     while (1ull << log < 2 * count && log < 40)
         log++;
-    return s->slots && log <= s->log && !slots_crowded(s) ? ACP_OK : slots_rebuild(hold, shape, s, log);
+    return s->slots && log <= s->log && !map_slots_crowded(s) ? ACP_OK : map_slots_rebuild(hold, shape, s, log);
 }
 
-int stripe_clear(struct hold *hold, const struct shape *shape, struct stripe *s)
+int map_slots_clear(struct hold *hold, const struct shape *shape, struct stripe *s)
 {
     struct slots t;
     bool more = true;
     while (s->dying && more) {
-        int rc = stripe_sweep(hold, shape, s, &more);
+        int rc = map_slots_sweep(hold, shape, s, &more);
         if (rc != ACP_OK)
             return rc;
     }
-    if (!settled(hold))
+    if (!map_bucket_settled(hold))
         return ACP_E_BUSY;
-    if (!slots_look(hold->heap, shape, s->slots, s->log, &t))
-        return damaged(hold->lane);
+    if (!map_slots_look(hold->heap, shape, s->slots, s->log, &t))
+        return map_bucket_damaged(hold->lane);
     if (!t.slots)
         return ACP_OK;
     section_begin(hold);
@@ -223,14 +223,14 @@ int stripe_clear(struct hold *hold, const struct shape *shape, struct stripe *s)
     return ACP_OK;
 }
 
-int stripe_sweep(struct hold *hold, const struct shape *shape, struct stripe *s, bool *more)
+int map_slots_sweep(struct hold *hold, const struct shape *shape, struct stripe *s, bool *more)
 {
     for (uint32_t i = 0; i < SWEEPS && s->dying; i++) {
         uint64_t at = s->dying_at, bytes = 8 * s->dying_end * shape->unit;
-        if (!settled(hold))
+        if (!map_bucket_settled(hold))
             return ACP_E_BUSY;
         if (s->dying_end >> 41 || bytes > hold->heap->span || s->dying > hold->heap->span - bytes)
-            return damaged(hold->lane);
+            return map_bucket_damaged(hold->lane);
         const uint64_t *slot = (uint64_t *)(void *)(hold->heap->base + s->dying);
         section_begin(hold);
         for (uint32_t drops = 0; at < s->dying_end && drops < SECTION_BLOCKS; at++)

@@ -41,7 +41,7 @@
         return true;                                                           \
     }
 
-bool combine(uint64_t number, enum put_how how, void *value, const void *operand)
+bool reduce_ops_combine(uint64_t number, enum put_how how, void *value, const void *operand)
 {
     switch (number) {
     case 'b': INTEGER(int8_t, uint8_t)

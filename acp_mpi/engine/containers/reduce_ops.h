@@ -4,6 +4,6 @@
 #include "containers/map_bucket.h"
 
 /* `*word` becomes the result of `how` for it and the operand. */
-bool combine(uint64_t number, enum put_how how, void *value, const void *operand);
+bool reduce_ops_combine(uint64_t number, enum put_how how, void *value, const void *operand);
 
 #endif

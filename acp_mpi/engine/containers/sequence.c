@@ -19,13 +19,13 @@
 #define READS LOOKS
 #endif
 
-static int create(struct hold *hold, struct container *container, const uint64_t words[4])
+static int sequence_create(struct hold *hold, struct container *container, const uint64_t words[4])
 {
     section_set(hold, &((struct sequence *)container)->row.width, words[0]);
     return ACP_OK;
 }
 
-static int clear(struct hold *hold, struct container *container)
+static int sequence_clear(struct hold *hold, struct container *container)
 {
     struct row_of *r = &((struct sequence *)container)->row;
     section_begin(hold);
@@ -40,7 +40,7 @@ static int clear(struct hold *hold, struct container *container)
 }
 
 const struct container_type sequence_type = {
-    .size = sizeof(struct sequence), .create = create, .clear = clear};
+    .size = sizeof(struct sequence), .create = sequence_create, .clear = sequence_clear};
 
 static bool is_sequence(const struct container *k)
 {
@@ -55,7 +55,7 @@ static int enter_sequence(struct hold *hold, acp_lane *lane, const struct acp_ca
     if (unlikely(rc != ACP_OK))
         return rc;
     *s = (struct sequence *)container;
-    rc = likely(is_sequence(container)) ? row_check(lane, hold->heap, &(*s)->row)
+    rc = likely(is_sequence(container)) ? sequence_rows_check(lane, hold->heap, &(*s)->row)
                                         : container_gone(lane, c);
     if (unlikely(rc != ACP_OK))
         section_leave(hold);
@@ -63,7 +63,7 @@ static int enter_sequence(struct hold *hold, acp_lane *lane, const struct acp_ca
 }
 
 /* The row as read without the lock; false: it has changed meanwhile. */
-static bool glance(const struct sequence *s, struct row_of *r, uint64_t *looked)
+static bool row_glance(const struct sequence *s, struct row_of *r, uint64_t *looked)
 {
     *looked = section_look(&s->head.section);
     r->data = __atomic_load_n(&s->row.data, __ATOMIC_RELAXED);
@@ -78,8 +78,8 @@ static int lead(const struct heap *h, const struct row_of *r, struct acp_call *c
 {
     struct sequence_look look = {.size = r->size, .room = r->room, .width = r->width,
                                  .bytes = r->room * r->width};
-    if (r->room && row_straight(r, 0, r->size))
-        look.data = container_ga(c, h, row_place(r, 0));
+    if (r->room && sequence_rows_straight(r, 0, r->size))
+        look.data = container_ga(c, h, sequence_rows_place(r, 0));
     c->result[0] = r->size;
     if (c->out_room >= sizeof look) {
         memcpy(c->out, &look, sizeof look);
@@ -89,21 +89,21 @@ static int lead(const struct heap *h, const struct row_of *r, struct acp_call *c
 }
 
 /* Copies the elements if they fit; a copy into a block is left to the caller. */
-static int bring(const struct heap *h, const struct row_of *r, struct acp_call *c)
+static int row_bring(const struct heap *h, const struct row_of *r, struct acp_call *c)
 {
     struct stretch p = {.count = 1};
     int64_t at = (int64_t)c->b;
     uint64_t bytes;
     if (c->in_size)
         memcpy(&p, c->in, sizeof p);
-    bool there = row_locate(r, &at, &p.count, p.flags & SPLICE_CLIPS);
+    bool there = sequence_rows_locate(r, &at, &p.count, p.flags & SPLICE_CLIPS);
     c->result[0] = there ? p.count : 0;
     c->result[1] = (uint64_t)at;
     c->out_size = 0;
     bytes = c->result[0] * r->width;
     if (bytes > c->out_room)
         return ACP_OK;
-    row_copy(h, r, (uint64_t)at, c->result[0], c->out);
+    sequence_rows_copy(h, r, (uint64_t)at, c->result[0], c->out);
     c->out_size = bytes;
     return ACP_OK;
 }
@@ -113,7 +113,7 @@ static int block_of(acp_lane *lane, struct heap *h, const struct row_of *r, uint
 {
     int rc = heap_take(lane, h, count * r->width, block, HEAP_PATIENCE_NS);
     if (rc == ACP_OK)
-        row_copy(h, r, at, count, h->base + *block);
+        sequence_rows_copy(h, r, at, count, h->base + *block);
     return rc;
 }
 
@@ -129,11 +129,11 @@ static int read_by(acp_lane *lane, struct acp_call *c, reader read)
     if (unlikely(!s || !is_sequence(&s->head)))
         return s ? container_gone(lane, c) : lane->fault.status;
     for (uint32_t look = READS; look; look--) {
-        if (unlikely(!glance(s, &r, &looked))) {
+        if (unlikely(!row_glance(s, &r, &looked))) {
             cpu_relax();
             continue;
         }
-        int rc = row_check(lane, h, &r);
+        int rc = sequence_rows_check(lane, h, &r);
         if (likely(rc == ACP_OK))
             rc = read(h, &r, c);
         if (likely(section_same(&s->head.section, looked)))
@@ -147,12 +147,12 @@ static int read_by(acp_lane *lane, struct acp_call *c, reader read)
     return rc;
 }
 
-int method_sequence_look(acp_lane *lane, struct acp_call *c)
+int sequence_method_look(acp_lane *lane, struct acp_call *c)
 {
     return read_by(lane, c, lead);
 }
 
-int method_sequence_read(acp_lane *lane, struct acp_call *c)
+int sequence_method_read(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     struct sequence *s;
@@ -163,18 +163,18 @@ int method_sequence_read(acp_lane *lane, struct acp_call *c)
     if (c->in_size)
         memcpy(&p, c->in, sizeof p);
     if (likely(!(p.flags & SPLICE_BLOCK)))
-        return read_by(lane, c, bring);
+        return read_by(lane, c, row_bring);
     int rc = enter_sequence(&hold, lane, c, &s);
     if (rc != ACP_OK)
         return rc;
-    bring(hold.heap, &s->row, c);
+    row_bring(hold.heap, &s->row, c);
     rc = block_of(lane, hold.heap, &s->row, c->result[1], c->result[0], &block);
     c->result[1] = block ? container_ga(c, hold.heap, block) : 0;
     section_leave(&hold);
     return rc;
 }
 
-int method_sequence_reserve(acp_lane *lane, struct acp_call *c)
+int sequence_method_reserve(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     struct sequence *s;
@@ -182,9 +182,9 @@ int method_sequence_reserve(acp_lane *lane, struct acp_call *c)
     if (rc != ACP_OK)
         return rc;
     if (c->b != RESERVE_FITS)
-        rc = sequence_reserve(&hold, s, c->b);
+        rc = sequence_splice_reserve(&hold, s, c->b);
     else
-        rc = s->row.size ? sequence_fit(&hold, s) : clear(&hold, &s->head);
+        rc = s->row.size ? sequence_splice_fit(&hold, s) : sequence_clear(&hold, &s->head);
     section_leave(&hold);
     return rc;
 }
@@ -217,7 +217,7 @@ static int bring_out(struct hold *hold, const struct sequence *s, const struct s
         return block_of(hold->lane, hold->heap, &s->row, (uint64_t)p->at, p->erase, block);
     if (bytes > c->out_room)
         return fail(hold->lane, ACP_E_ARGUMENT, c->object, bytes);
-    row_copy(hold->heap, &s->row, (uint64_t)p->at, p->erase, c->out);
+    sequence_rows_copy(hold->heap, &s->row, (uint64_t)p->at, p->erase, c->out);
     c->out_size = bytes;
     return ACP_OK;
 }
@@ -233,7 +233,7 @@ static int splice(struct hold *hold, struct sequence *s, struct splice *p, struc
         p->erase = s->row.size - kept;
         p->insert -= kept;
     }
-    if (unlikely(!row_locate(&s->row, &p->at, &p->erase, p->flags & SPLICE_CLIPS)))
+    if (unlikely(!sequence_rows_locate(&s->row, &p->at, &p->erase, p->flags & SPLICE_CLIPS)))
         return ACP_OK;
     if (unlikely(!source_of(hold->heap, p, c, s->row.width, &from)))
         return fail(hold->lane, ACP_E_ARGUMENT, c->object, p->insert);
@@ -254,7 +254,7 @@ static int splice(struct hold *hold, struct sequence *s, struct splice *p, struc
     return rc;
 }
 
-int method_sequence_splice(acp_lane *lane, struct acp_call *c)
+int sequence_method_splice(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     struct sequence *s;

@@ -20,9 +20,9 @@ struct sequence {
 
 extern const struct container_type sequence_type; /* words: the width */
 
-int method_sequence_look(acp_lane *lane, struct acp_call *call);
-int method_sequence_read(acp_lane *lane, struct acp_call *call);
-int method_sequence_reserve(acp_lane *lane, struct acp_call *call); /* `b` elements */
-int method_sequence_splice(acp_lane *lane, struct acp_call *call);
+int sequence_method_look(acp_lane *lane, struct acp_call *call);
+int sequence_method_read(acp_lane *lane, struct acp_call *call);
+int sequence_method_reserve(acp_lane *lane, struct acp_call *call); /* `b` elements */
+int sequence_method_splice(acp_lane *lane, struct acp_call *call);
 
 #endif

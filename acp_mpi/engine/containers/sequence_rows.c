@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-int row_check(acp_lane *lane, const struct heap *h, const struct row_of *r)
+int sequence_rows_check(acp_lane *lane, const struct heap *h, const struct row_of *r)
 {
     uint64_t bytes;
     if (likely(!__builtin_mul_overflow(r->room, r->width, &bytes) && r->size <= r->room &&
@@ -23,24 +23,24 @@ static uint64_t slot(const struct row_of *r, uint64_t i)
     return at < r->room ? at : at - r->room;
 }
 
-uint64_t row_place(const struct row_of *r, uint64_t i)
+uint64_t sequence_rows_place(const struct row_of *r, uint64_t i)
 {
     return r->data + slot(r, i) * r->width;
 }
 
-bool row_straight(const struct row_of *r, uint64_t at, uint64_t count)
+bool sequence_rows_straight(const struct row_of *r, uint64_t at, uint64_t count)
 {
     return slot(r, at) + count <= r->room;
 }
 
 /* As far as the end of the block. */
-static uint64_t piece(const struct row_of *r, uint64_t at, uint64_t count)
+static uint64_t row_piece(const struct row_of *r, uint64_t at, uint64_t count)
 {
     uint64_t left = r->room - slot(r, at);
     return count < left ? count : left;
 }
 
-static void copy(unsigned char *to, const unsigned char *from, uint64_t size)
+static void elements_copy(unsigned char *to, const unsigned char *from, uint64_t size)
 {
     if (likely(size == 8))
         memcpy(to, from, 8);
@@ -48,24 +48,24 @@ static void copy(unsigned char *to, const unsigned char *from, uint64_t size)
         memcpy(to, from, size);
 }
 
-void row_copy(const struct heap *h, const struct row_of *r, uint64_t at, uint64_t count,
-              unsigned char *out)
+void sequence_rows_copy(const struct heap *h, const struct row_of *r, uint64_t at, uint64_t count,
+                        unsigned char *out)
 {
     while (count) {
-        uint64_t n = piece(r, at, count);
-        copy(out, h->base + row_place(r, at), n * r->width);
+        uint64_t n = row_piece(r, at, count);
+        elements_copy(out, h->base + sequence_rows_place(r, at), n * r->width);
         out += n * r->width;
         at += n;
         count -= n;
     }
 }
 
-void row_fill(const struct heap *h, const struct row_of *r, uint64_t at, uint64_t count,
-              const unsigned char *in, bool repeats)
+void sequence_rows_fill(const struct heap *h, const struct row_of *r, uint64_t at, uint64_t count,
+                        const unsigned char *in, bool repeats)
 {
     while (count && r->width) {
-        uint64_t n = repeats ? 1 : piece(r, at, count);
-        copy(h->base + row_place(r, at), in, n * r->width);
+        uint64_t n = repeats ? 1 : row_piece(r, at, count);
+        elements_copy(h->base + sequence_rows_place(r, at), in, n * r->width);
         if (!repeats)
             in += n * r->width;
         at += n;
@@ -73,7 +73,7 @@ void row_fill(const struct heap *h, const struct row_of *r, uint64_t at, uint64_
     }
 }
 
-bool row_locate(const struct row_of *r, int64_t *at, uint64_t *count, bool clips)
+bool sequence_rows_locate(const struct row_of *r, int64_t *at, uint64_t *count, bool clips)
 {
     int64_t size = (int64_t)r->size;
     if (*at < 0)

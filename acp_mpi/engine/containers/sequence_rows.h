@@ -7,13 +7,13 @@ struct heap;
 struct row_of;
 
 /* Where elements are */
-int row_check(acp_lane *lane, const struct heap *h, const struct row_of *r);
-uint64_t row_place(const struct row_of *r, uint64_t i); /* offset in the heap */
-bool row_straight(const struct row_of *r, uint64_t at, uint64_t count); /* not around the end */
-void row_copy(const struct heap *h, const struct row_of *r, uint64_t at, uint64_t count,
-              unsigned char *out);
-void row_fill(const struct heap *h, const struct row_of *r, uint64_t at, uint64_t count,
-              const unsigned char *in, bool repeats);
-bool row_locate(const struct row_of *r, int64_t *at, uint64_t *count, bool clips);
+int sequence_rows_check(acp_lane *lane, const struct heap *h, const struct row_of *r);
+uint64_t sequence_rows_place(const struct row_of *r, uint64_t i); /* offset in the heap */
+bool sequence_rows_straight(const struct row_of *r, uint64_t at, uint64_t count); /* not around the end */
+void sequence_rows_copy(const struct heap *h, const struct row_of *r, uint64_t at, uint64_t count,
+                        unsigned char *out);
+void sequence_rows_fill(const struct heap *h, const struct row_of *r, uint64_t at, uint64_t count,
+                        const unsigned char *in, bool repeats);
+bool sequence_rows_locate(const struct row_of *r, int64_t *at, uint64_t *count, bool clips);
 
 #endif

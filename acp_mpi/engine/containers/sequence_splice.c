@@ -14,7 +14,7 @@
 #define LEAST_BYTES ((uint64_t)64) /* of the first block */
 #define KEPT_BYTES ((uint64_t)128) /* old ones that fit into the journal */
 
-static void commit(struct hold *hold, const struct source *from)
+static void splice_commit(struct hold *hold, const struct source *from)
 {
     if (from->block)
         section_drop(hold, from->block);
@@ -48,7 +48,7 @@ static uint64_t grown(const struct row_of *r, uint64_t size)
 }
 
 /* Takes a block, with spare room unless only a smaller one is left. */
-static int take(struct hold *hold, struct row_of *r, uint64_t least)
+static int row_take(struct hold *hold, struct row_of *r, uint64_t least)
 {
     uint64_t bytes;
     if (__builtin_mul_overflow(r->room, r->width, &bytes))
@@ -87,15 +87,15 @@ static int rebuild(struct hold *hold, struct sequence *s, const struct splice *p
         section_commit(hold);
         return ACP_OK;
     }
-    int rc = take(hold, &to, to.size == s->row.size ? room : to.size);
+    int rc = row_take(hold, &to, to.size == s->row.size ? room : to.size);
     if (rc != ACP_OK)
         return cancel(hold, rc);
     unsigned char *data = h->base + to.data;
-    row_copy(h, &s->row, 0, at, data);
-    row_fill(h, &to, at, p->insert, from->bytes, from->repeats);
-    row_copy(h, &s->row, end, rest, data + (at + p->insert) * to.width);
+    sequence_rows_copy(h, &s->row, 0, at, data);
+    sequence_rows_fill(h, &to, at, p->insert, from->bytes, from->repeats);
+    sequence_rows_copy(h, &s->row, end, rest, data + (at + p->insert) * to.width);
     adopt(hold, s, &to);
-    commit(hold, from);
+    splice_commit(hold, from);
     return ACP_OK;
 }
 
@@ -106,13 +106,13 @@ static void overwrite_few(struct hold *hold, const struct sequence *s, const str
     struct heap *h = hold->heap;
     const struct row_of *r = &s->row;
     for (uint64_t i = 0; i < p->insert && r->width; i++) {
-        uint64_t low = row_place(r, (uint64_t)p->at + i), high = low + r->width;
+        uint64_t low = sequence_rows_place(r, (uint64_t)p->at + i), high = low + r->width;
         for (uint64_t word = low & ~(uint64_t)7; word < high; word += 8) {
             uint64_t *w = (uint64_t *)(void *)(h->base + word);
             section_set(hold, w, *w);
         }
     }
-    row_fill(h, r, (uint64_t)p->at, p->insert, from->bytes, from->repeats);
+    sequence_rows_fill(h, r, (uint64_t)p->at, p->insert, from->bytes, from->repeats);
 }
 
 static int overwrite(struct hold *hold, struct sequence *s, const struct splice *p,
@@ -122,65 +122,65 @@ static int overwrite(struct hold *hold, struct sequence *s, const struct splice 
     const struct row_of *r = &s->row;
     uint64_t bytes = p->insert * r->width, at = (uint64_t)p->at, block = from->block;
     bool few = bytes <= KEPT_BYTES && (r->width >= 8 || bytes <= KEPT_BYTES / 8);
-    if (!few && !row_straight(r, at, p->insert))
+    if (!few && !sequence_rows_straight(r, at, p->insert))
         return rebuild(hold, s, p, from, r->room);
     section_begin(hold);
     if (few) {
         overwrite_few(hold, s, p, from);
-        commit(hold, from);
+        splice_commit(hold, from);
         return ACP_OK;
     }
     if (!block || from->repeats) {
         struct row_of new = {.room = p->insert, .width = r->width};
-        int rc = take(hold, &new, p->insert);
+        int rc = row_take(hold, &new, p->insert);
         if (rc != ACP_OK)
             return cancel(hold, rc);
-        row_fill(h, &new, 0, p->insert, from->bytes, from->repeats);
+        sequence_rows_fill(h, &new, 0, p->insert, from->bytes, from->repeats);
         block = new.data;
         section_drop(hold, block);
     }
-    section_move(hold, row_place(r, at), block, bytes);
-    commit(hold, from);
+    section_move(hold, sequence_rows_place(r, at), block, bytes);
+    splice_commit(hold, from);
     return ACP_OK;
 }
 
-static int erase(struct hold *hold, struct sequence *s, const struct splice *p,
-                 const struct source *from)
+static int elements_erase(struct hold *hold, struct sequence *s, const struct splice *p,
+                          const struct source *from)
 {
     struct row_of *r = &s->row;
     uint64_t at = (uint64_t)p->at, rest = r->size - at - p->erase;
     bool front = !at && rest && s->head.kind == KIND_DEQUE;
-    if (rest && !front && !row_straight(r, at, r->size - at))
+    if (rest && !front && !sequence_rows_straight(r, at, r->size - at))
         return rebuild(hold, s, p, from, r->room);
     section_begin(hold);
     if (front)
         section_set(hold, &r->first,
                     r->first + p->erase - (r->first + p->erase < r->room ? 0 : r->room));
     else if (rest)
-        section_move(hold, row_place(r, at), row_place(r, at + p->erase), rest * r->width);
+        section_move(hold, sequence_rows_place(r, at), sequence_rows_place(r, at + p->erase), rest * r->width);
     resize(hold, s, r->size - p->erase);
-    commit(hold, from);
+    splice_commit(hold, from);
     return ACP_OK;
 }
 
-static int insert(struct hold *hold, struct sequence *s, const struct splice *p,
-                  const struct source *from)
+static int elements_insert(struct hold *hold, struct sequence *s, const struct splice *p,
+                           const struct source *from)
 {
     struct row_of *r = &s->row, to = *r;
     uint64_t at = (uint64_t)p->at, rest = r->size - at;
     bool front = !at && rest && s->head.kind == KIND_DEQUE;
-    if (rest && !front && !row_straight(r, at, rest + p->insert))
+    if (rest && !front && !sequence_rows_straight(r, at, rest + p->insert))
         return rebuild(hold, s, p, from, r->room);
     section_begin(hold);
     if (front)
         to.first = r->first < p->insert ? r->first + r->room - p->insert : r->first - p->insert;
     else if (rest)
-        section_shift(hold, row_place(r, at + p->insert), row_place(r, at), rest * r->width);
-    row_fill(hold->heap, &to, at, p->insert, from->bytes, from->repeats);
+        section_shift(hold, sequence_rows_place(r, at + p->insert), sequence_rows_place(r, at), rest * r->width);
+    sequence_rows_fill(hold->heap, &to, at, p->insert, from->bytes, from->repeats);
     if (front)
         section_set(hold, &r->first, to.first);
     resize(hold, s, r->size + p->insert);
-    commit(hold, from);
+    splice_commit(hold, from);
     return ACP_OK;
 }
 
@@ -198,9 +198,9 @@ int sequence_splice(struct hold *hold, struct sequence *s, const struct splice *
     if (p->erase == p->insert)
         return overwrite(hold, s, p, from);
     if (!p->insert)
-        return erase(hold, s, p, from);
+        return elements_erase(hold, s, p, from);
     if (!p->erase)
-        return insert(hold, s, p, from);
+        return elements_insert(hold, s, p, from);
     return rebuild(hold, s, p, from, r->room);
 }
 
@@ -211,12 +211,12 @@ static int rebuild_with(struct hold *hold, struct sequence *s, uint64_t room)
     return rebuild(hold, s, &nothing, &nowhere, room);
 }
 
-int sequence_reserve(struct hold *hold, struct sequence *s, uint64_t room)
+int sequence_splice_reserve(struct hold *hold, struct sequence *s, uint64_t room)
 {
     return room > s->row.room ? rebuild_with(hold, s, room) : ACP_OK;
 }
 
-int sequence_fit(struct hold *hold, struct sequence *s)
+int sequence_splice_fit(struct hold *hold, struct sequence *s)
 {
     return s->row.size < s->row.room ? rebuild_with(hold, s, s->row.size) : ACP_OK;
 }

@@ -16,7 +16,7 @@ struct source {
 
 int sequence_splice(struct hold *hold, struct sequence *s, const struct splice *p,
                     const struct source *from);
-int sequence_reserve(struct hold *hold, struct sequence *s, uint64_t room);
-int sequence_fit(struct hold *hold, struct sequence *s); /* room for its elements, no more */
+int sequence_splice_reserve(struct hold *hold, struct sequence *s, uint64_t room);
+int sequence_splice_fit(struct hold *hold, struct sequence *s); /* room for its elements, no more */
 
 #endif

@@ -18,7 +18,7 @@
 #define LOOKS 100u /* at bytes that change, before the lock is taken */
 #endif
 
-static int create(struct hold *hold, struct container *container, const uint64_t words[4])
+static int workspace_create(struct hold *hold, struct container *container, const uint64_t words[4])
 {
     struct workspace *w = (struct workspace *)container;
     uint64_t block = 0;
@@ -28,7 +28,7 @@ static int create(struct hold *hold, struct container *container, const uint64_t
     return rc;
 }
 
-static int clear(struct hold *hold, struct container *container)
+static int workspace_clear(struct hold *hold, struct container *container)
 {
     struct workspace *w = (struct workspace *)container;
     section_begin(hold);
@@ -41,11 +41,11 @@ static int clear(struct hold *hold, struct container *container)
 }
 
 const struct container_type workspace_type = {
-    .size = sizeof(struct workspace), .create = create, .clear = clear};
+    .size = sizeof(struct workspace), .create = workspace_create, .clear = workspace_clear};
 
 /* NULL: outside of the workspace. */
-static unsigned char *place(acp_lane *lane, const struct heap *h, const struct workspace *w,
-                            uint64_t at, uint64_t size, acp_ga_t ga)
+static unsigned char *workspace_place(acp_lane *lane, const struct heap *h, const struct workspace *w,
+                                      uint64_t at, uint64_t size, acp_ga_t ga)
 {
     uint64_t data = __atomic_load_n(&w->data, __ATOMIC_RELAXED);
     uint64_t room = __atomic_load_n(&w->size, __ATOMIC_RELAXED);
@@ -67,7 +67,7 @@ static int enter_at(struct hold *hold, acp_lane *lane, const struct acp_call *c,
     int rc = container_enter(hold, lane, c, KIND_WORKSPACE, &container);
     if (rc != ACP_OK)
         return rc;
-    *bytes = place(lane, hold->heap, (struct workspace *)container, at, size, c->object);
+    *bytes = workspace_place(lane, hold->heap, (struct workspace *)container, at, size, c->object);
     if (*bytes)
         return ACP_OK;
     rc = lane->fault.status;
@@ -75,7 +75,7 @@ static int enter_at(struct hold *hold, acp_lane *lane, const struct acp_call *c,
     return rc;
 }
 
-int method_workspace_look(acp_lane *lane, struct acp_call *c)
+int workspace_method_look(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     struct container *container;
@@ -89,7 +89,7 @@ int method_workspace_look(acp_lane *lane, struct acp_call *c)
     return ACP_OK;
 }
 
-int method_workspace_read(acp_lane *lane, struct acp_call *c)
+int workspace_method_read(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     struct heap *h;
@@ -103,7 +103,7 @@ int method_workspace_read(acp_lane *lane, struct acp_call *c)
             cpu_relax();
             continue;
         }
-        bytes = place(lane, h, w, c->b, c->out_room, c->object);
+        bytes = workspace_place(lane, h, w, c->b, c->out_room, c->object);
         if (bytes)
             memcpy(c->out, bytes, c->out_room);
         if (!section_same(&w->head.section, looked))
@@ -121,7 +121,7 @@ int method_workspace_read(acp_lane *lane, struct acp_call *c)
     return ACP_OK;
 }
 
-int method_workspace_write(acp_lane *lane, struct acp_call *c)
+int workspace_method_write(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     unsigned char *bytes;
@@ -146,7 +146,7 @@ static uint64_t width_of(uint64_t letter)
     }
 }
 
-int method_workspace_add(acp_lane *lane, struct acp_call *c)
+int workspace_method_add(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     unsigned char *bytes;
@@ -159,13 +159,13 @@ int method_workspace_add(acp_lane *lane, struct acp_call *c)
         return rc;
     section_begin(&hold);
     for (uint64_t i = 0; i < c->in_size; i += width)
-        combine(letter, PUT_ADD, bytes + i, (const unsigned char *)c->in + i);
+        reduce_ops_combine(letter, PUT_ADD, bytes + i, (const unsigned char *)c->in + i);
     section_commit(&hold);
     section_leave(&hold);
     return ACP_OK;
 }
 
-int method_workspace_zero(acp_lane *lane, struct acp_call *c)
+int workspace_method_zero(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     unsigned char *bytes;

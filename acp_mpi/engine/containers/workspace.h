@@ -14,10 +14,10 @@ struct workspace {
 extern const struct container_type workspace_type; /* words: the bytes */
 
 /* `b`: the first byte. */
-int method_workspace_add(acp_lane *lane, struct acp_call *call); /* | the letter of its numbers */
-int method_workspace_look(acp_lane *lane, struct acp_call *call); /* bytes, and where they are */
-int method_workspace_read(acp_lane *lane, struct acp_call *call);
-int method_workspace_write(acp_lane *lane, struct acp_call *call);
-int method_workspace_zero(acp_lane *lane, struct acp_call *call);
+int workspace_method_add(acp_lane *lane, struct acp_call *call); /* | the letter of its numbers */
+int workspace_method_look(acp_lane *lane, struct acp_call *call); /* bytes, and where they are */
+int workspace_method_read(acp_lane *lane, struct acp_call *call);
+int workspace_method_write(acp_lane *lane, struct acp_call *call);
+int workspace_method_zero(acp_lane *lane, struct acp_call *call);
 
 #endif

@@ -21,7 +21,7 @@ acp_lane *acp_engine_lane(acp_engine *e)
 }
 
 /* One of those before `end`. */
-static acp_lane *take(acp_engine *e, uint32_t end)
+static acp_lane *lane_take(acp_engine *e, uint32_t end)
 {
     for (uint32_t i = LANE_LOCKED + 1; i < end; i++) {
         uint32_t no = 0;
@@ -40,13 +40,13 @@ static acp_lane *take(acp_engine *e, uint32_t end)
 
 acp_lane *acp_lane_take(acp_engine *e)
 {
-    return take(e, LANE_KEPT);
+    return lane_take(e, LANE_KEPT);
 }
 
 acp_lane *lane_await(acp_engine *e)
 {
     acp_lane *lane;
-    while (!(lane = take(e, ATTACH_LANES)))
+    while (!(lane = lane_take(e, ATTACH_LANES)))
         sched_yield();
     return lane;
 }

@@ -16,17 +16,17 @@
 static void own_section(struct survey_tiles *t, const struct section *s, uint32_t i)
 {
     for (uint32_t n = 0; n < SECTION_BLOCKS; n++) {
-        survey_own(t, s->fresh[n], i);
-        survey_own(t, s->stale[n], i);
+        heap_containers_own(t, s->fresh[n], i);
+        heap_containers_own(t, s->stale[n], i);
     }
 }
 
 static bool own_row(struct survey_tiles *t, uint64_t at, uint32_t i)
 {
     struct sequence s;
-    if (!survey_read(t, at, &s, sizeof s))
+    if (!heap_walk_read(t, at, &s, sizeof s))
         return false;
-    survey_own(t, s.row.data, i);
+    heap_containers_own(t, s.row.data, i);
     t->containers[i].elements = s.row.size;
     return true;
 }
@@ -40,14 +40,14 @@ static bool own_chain(struct survey_tiles *t, uint64_t at, uint32_t i)
             struct list_far far;
         } n;
         bool far;
-        if (!survey_read(t, at, &n.node, sizeof n.node))
+        if (!heap_walk_read(t, at, &n.node, sizeof n.node))
             return false;
         far = list_nameless(n.node.name) == LIST_FAR;
-        if (far && !survey_read(t, at, &n, sizeof n))
+        if (far && !heap_walk_read(t, at, &n, sizeof n))
             return false;
-        survey_own(t, at, i);
+        heap_containers_own(t, at, i);
         if (far && n.far.block && !list_is_address(n.far.block))
-            survey_own(t, n.far.block, i);
+            heap_containers_own(t, n.far.block, i);
         at = n.node.next;
     }
     return !at;
@@ -58,9 +58,9 @@ static bool own_spares(struct survey_tiles *t, uint64_t at, uint32_t i)
 {
     for (uint64_t steps = 0; at && steps <= t->count; steps++) {
         struct heap_kept kept;
-        if (!survey_read(t, at, &kept, sizeof kept))
+        if (!heap_walk_read(t, at, &kept, sizeof kept))
             return false;
-        survey_own(t, at, i);
+        heap_containers_own(t, at, i);
         at = kept.next;
     }
     return !at;
@@ -69,11 +69,11 @@ static bool own_spares(struct survey_tiles *t, uint64_t at, uint32_t i)
 static bool own_list(struct survey_tiles *t, uint64_t at, uint32_t i)
 {
     struct list l;
-    if (!survey_read(t, at, &l, sizeof l))
+    if (!heap_walk_read(t, at, &l, sizeof l))
         return false;
     t->containers[i].elements = l.size;
     if (l.job.kind)
-        survey_own(t, l.job.block, i);
+        heap_containers_own(t, l.job.block, i);
     return own_chain(t, l.first, i) && own_chain(t, l.dead, i) &&
            own_spares(t, l.spare, i);
 }
@@ -84,10 +84,10 @@ static bool own_boxes(struct survey_tiles *t, const struct shape *shape, uint64_
 {
     for (uint64_t place = from; place < to; place++) {
         uint64_t slot[2];
-        if (!survey_read(t, slots + 8 * place * shape->unit, slot, sizeof slot))
+        if (!heap_walk_read(t, slots + 8 * place * shape->unit, slot, sizeof slot))
             return false;
         if (slot[0] > SLOT_GRAVE)
-            survey_own(t, slot[1], i);
+            heap_containers_own(t, slot[1], i);
     }
     return true;
 }
@@ -97,12 +97,12 @@ static bool own_stripe(struct survey_tiles *t, const struct shape *shape, const 
 {
     struct slots slots;
     own_section(t, &s->section, i);
-    survey_own(t, s->slots, i);
-    survey_own(t, s->dying, i);
+    heap_containers_own(t, s->slots, i);
+    heap_containers_own(t, s->dying, i);
     t->containers[i].elements += shape->counts ? s->total : s->count;
     if (!shape->boxed)
         return true;
-    return slots_look(&t->heap, shape, s->slots, s->log, &slots) &&
+    return map_slots_look(&t->heap, shape, s->slots, s->log, &slots) &&
            own_boxes(t, shape, s->slots, 0, slots.places, i) &&
            (!s->dying || own_boxes(t, shape, s->dying, s->dying_at, s->dying_end, i));
 }
@@ -111,11 +111,11 @@ static bool own_stripes(struct survey_tiles *t, uint64_t at, uint32_t i)
 {
     struct map_part map, after;
     t->containers[i].elements = 0;
-    bool good = survey_read(t, at, &map, sizeof map) && map.shape.unit <= t->heap.span / 8;
+    bool good = heap_walk_read(t, at, &map, sizeof map) && map.shape.unit <= t->heap.span / 8;
     for (uint32_t n = 0; good && n < STRIPES; n++)
         good = own_stripe(t, &map.shape, &map.stripes[n], i);
     t->there = false;
-    if (!good || !survey_read(t, at, &after, sizeof after))
+    if (!good || !heap_walk_read(t, at, &after, sizeof after))
         return false;
     for (uint32_t n = 0; good && n < STRIPES; n++)
         good = section_same(&after.stripes[n].section, map.stripes[n].section.version);
@@ -125,9 +125,9 @@ static bool own_stripes(struct survey_tiles *t, uint64_t at, uint32_t i)
 static bool own_bytes(struct survey_tiles *t, uint64_t at, uint32_t i)
 {
     struct workspace w;
-    if (!survey_read(t, at, &w, sizeof w))
+    if (!heap_walk_read(t, at, &w, sizeof w))
         return false;
-    survey_own(t, w.data, i);
+    heap_containers_own(t, w.data, i);
     t->containers[i].elements = w.size;
     return true;
 }
@@ -144,18 +144,18 @@ static bool own_all(struct survey_tiles *t, uint64_t at, uint32_t i)
     struct container before, after;
     uint64_t kind = t->containers[i].kind;
     t->there = false;
-    if (!survey_read(t, at, &before, sizeof before))
+    if (!heap_walk_read(t, at, &before, sizeof before))
         return false;
-    survey_own(t, at, i);
-    survey_own(t, before.note, i);
+    heap_containers_own(t, at, i);
+    heap_containers_own(t, before.note, i);
     own_section(t, &before.section, i);
     bool good = !own[kind] || own[kind](t, at, i);
     t->there = false;
-    return good && survey_read(t, at, &after, sizeof after) && after.serial == before.serial &&
+    return good && heap_walk_read(t, at, &after, sizeof after) && after.serial == before.serial &&
            section_same(&after.section, before.section.version);
 }
 
-void survey_owned(struct survey_tiles *t, uint32_t i)
+void heap_containers_owned(struct survey_tiles *t, uint32_t i)
 {
     uint64_t at = t->containers[i].offset - t->heap.position;
     for (uint32_t try = 0; try < TRIES; try++)
@@ -164,10 +164,10 @@ void survey_owned(struct survey_tiles *t, uint32_t i)
     t->whole = false;
 }
 
-bool survey_head(struct survey_tiles *t, uint64_t at, uint64_t size, struct container *head)
+bool heap_containers_head(struct survey_tiles *t, uint64_t at, uint64_t size, struct container *head)
 {
     uint64_t least;
-    if (size < BLOCK_HEAD + sizeof *head || !survey_read(t, at + BLOCK_HEAD, head, sizeof *head))
+    if (size < BLOCK_HEAD + sizeof *head || !heap_walk_read(t, at + BLOCK_HEAD, head, sizeof *head))
         return false;
     least = container_size(head->kind);
     return least && size >= BLOCK_HEAD + least && head->era == t->heap.head->nonce;

@@ -20,13 +20,13 @@ struct survey_tiles {
     bool whole;
 };
 
-static inline void survey_own(struct survey_tiles *t, uint64_t block, uint32_t container)
+static inline void heap_containers_own(struct survey_tiles *t, uint64_t block, uint32_t container)
 {
-    survey_use(t, block, USE_CONTAINER + container);
+    heap_walk_use(t, block, USE_CONTAINER + container);
 }
 
 /* Is there a container's head in the block at `at`? */
-bool survey_head(struct survey_tiles *t, uint64_t at, uint64_t size, struct container *head);
-void survey_owned(struct survey_tiles *t, uint32_t container);
+bool heap_containers_head(struct survey_tiles *t, uint64_t at, uint64_t size, struct container *head);
+void heap_containers_owned(struct survey_tiles *t, uint32_t container);
 
 #endif

@@ -7,11 +7,11 @@
 #include "messages/mailbox.h"
 #include "messages/sender_heap.h"
 
-bool survey_held(struct survey_tiles *t, uint64_t at, uint64_t size)
+bool heap_messages_held(struct survey_tiles *t, uint64_t at, uint64_t size)
 {
     struct held_head head;
     return size >= BLOCK_HEAD + sizeof head &&
-           survey_read(t, at + BLOCK_HEAD, &head, sizeof head) &&
+           heap_walk_read(t, at + BLOCK_HEAD, &head, sizeof head) &&
            head.mark == held_mark(&t->heap, at + BLOCK_HEAD) &&
            head.nonce == t->heap.head->nonce;
 }
@@ -19,28 +19,28 @@ bool survey_held(struct survey_tiles *t, uint64_t at, uint64_t size)
 static bool own_slab(struct survey_tiles *t, uint64_t slab, uint64_t *next)
 {
     uint64_t first = mail_slab_first(slab);
-    if (!survey_read(t, slab, next, sizeof *next))
+    if (!heap_walk_read(t, slab, next, sizeof *next))
         return false;
-    survey_use(t, slab, USE_MESSAGES);
+    heap_walk_use(t, slab, USE_MESSAGES);
     for (uint64_t i = 0; i < MAIL_SLAB_LETTERS; i++) {
         struct letter letter;
-        if (!survey_read(t, first + i * sizeof letter, &letter, offsetof(struct letter, data)))
+        if (!heap_walk_read(t, first + i * sizeof letter, &letter, offsetof(struct letter, data)))
             return false;
         if (letter.state != LETTER_FREE && letter.block)
-            survey_use(t, letter.block, USE_MESSAGES);
+            heap_walk_use(t, letter.block, USE_MESSAGES);
     }
     return true;
 }
 
-void survey_messages(struct survey_tiles *t)
+void heap_messages_all(struct survey_tiles *t)
 {
     const struct mailbox *box = &t->heap.head->mailbox;
     uint64_t looked = section_look(&box->section), slab = box->slabs, steps = 0;
     for (uint32_t i = 0; i < SECTION_BLOCKS; i++)
-        survey_use(t, box->section.fresh[i], USE_MESSAGES);
+        heap_walk_use(t, box->section.fresh[i], USE_MESSAGES);
     for (uint32_t i = 0; i < MAIL_SPARES; i++)
         if (box->letters[i].state != LETTER_FREE && box->letters[i].block)
-            survey_use(t, box->letters[i].block, USE_MESSAGES);
+            heap_walk_use(t, box->letters[i].block, USE_MESSAGES);
     t->there = false;
     while (slab && steps++ <= t->count && own_slab(t, slab, &slab))
         continue;

@@ -6,8 +6,8 @@
 
 struct survey_tiles;
 
-void survey_messages(struct survey_tiles *t);
+void heap_messages_all(struct survey_tiles *t);
 /* Does a sent message lie in the block at `at`? */
-bool survey_held(struct survey_tiles *t, uint64_t at, uint64_t size);
+bool heap_messages_held(struct survey_tiles *t, uint64_t at, uint64_t size);
 
 #endif

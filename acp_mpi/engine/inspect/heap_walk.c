@@ -30,7 +30,7 @@ static bool read_at(int fd, uint64_t at, void *to, uint64_t size)
     return n == (ssize_t)size;
 }
 
-bool survey_read(struct survey_tiles *t, uint64_t at, void *to, uint64_t size)
+bool heap_walk_read(struct survey_tiles *t, uint64_t at, void *to, uint64_t size)
 {
     uint64_t span = t->heap.span;
     if (size > span || at > span - size)
@@ -80,7 +80,7 @@ static bool add_container(struct survey_tiles *t, uint64_t at, const struct cont
     return true;
 }
 
-void survey_use(struct survey_tiles *t, uint64_t block, uint32_t use)
+void heap_walk_use(struct survey_tiles *t, uint64_t block, uint32_t use)
 {
     uint64_t low = 0, high = t->count;
     while (block > BLOCK_HEAD && low < high) {
@@ -105,16 +105,16 @@ static int tile(struct survey_tiles *t)
     while (at < end) {
         struct block b;
         struct container k;
-        uint64_t size = survey_read(t, at, &b, sizeof b) ? b.size & ~BLOCK_FLAGS : 0;
+        uint64_t size = heap_walk_read(t, at, &b, sizeof b) ? b.size & ~BLOCK_FLAGS : 0;
         bool is_free = size && b.size & BLOCK_FREE;
         bool good = size >= BLOCK_LEAST && size <= end - at &&
                     (is_free || b.mark == block_mark(h, at));
-        bool is_head = good && !is_free && survey_head(t, at, size, &k);
+        bool is_head = good && !is_free && heap_containers_head(t, at, size, &k);
         if (!add_tile(t, at, !good                   ? USE_UNKNOWN
                              : is_free               ? USE_FREE
                              : is_head && !k.serial ? USE_SPARE
-                             : survey_held(t, at, size) ? USE_MESSAGES
-                                                        : USE_MALLOC) ||
+                             : heap_messages_held(t, at, size) ? USE_MESSAGES
+                                                               : USE_MALLOC) ||
             (is_head && k.serial && !add_container(t, at, &k)))
             return ACP_E_FULL;
         t->whole &= good;
@@ -131,9 +131,9 @@ static int tile_and_own(struct survey_tiles *t)
         t->whole = true;
         rc = tile(t);
         for (uint32_t i = 0; rc == ACP_OK && i < t->owners; i++)
-            survey_owned(t, i);
+            heap_containers_owned(t, i);
         if (rc == ACP_OK)
-            survey_messages(t);
+            heap_messages_all(t);
         t->whole &= section_same(&t->heap.head->section, looked) && nonce == t->heap.head->nonce;
         if (rc != ACP_OK || t->whole)
             break;
@@ -179,7 +179,7 @@ static void add_up(const struct survey_tiles *t, struct survey *out)
     }
 }
 
-static void fill(struct survey *out, uint32_t cells, uint64_t low, uint64_t high, uint32_t use)
+static void cells_fill(struct survey *out, uint32_t cells, uint64_t low, uint64_t high, uint32_t use)
 {
     uint64_t all = out->top - out->first;
     while (low < high) {
@@ -199,7 +199,7 @@ static void fill_free(struct survey *out, uint32_t cells, const struct heap *h, 
     while (low < high) {
         uint64_t end = low < grid ? grid : grid + ((low - grid) / GRANULE + 1) * GRANULE;
         end = end < high ? end : high;
-        fill(out, cells, low, end, granule_there(h, low) ? USE_FREE : USE_VACANT);
+        cells_fill(out, cells, low, end, granule_there(h, low) ? USE_FREE : USE_VACANT);
         low = end;
     }
 }
@@ -218,10 +218,10 @@ static int draw(const struct survey_tiles *t, uint32_t cells, struct survey *out
         if (owner == USE_FREE)
             fill_free(out, cells, &t->heap, low, high);
         else if (owner < USE_CONTAINER)
-            fill(out, cells, low, high, owner);
+            cells_fill(out, cells, low, high, owner);
         else
-            fill(out, cells, low, high,
-                 USE_CONTAINER + (uint32_t)t->containers[owner - USE_CONTAINER].kind);
+            cells_fill(out, cells, low, high,
+                       USE_CONTAINER + (uint32_t)t->containers[owner - USE_CONTAINER].kind);
     }
     return ACP_OK;
 }
@@ -252,7 +252,7 @@ static int read_control(int fd, uint64_t nonce, struct control *c)
     return c->phase == PHASE_CLOSED ? ACP_E_CLOSED : ACP_OK;
 }
 
-int survey_doing(int fd, uint64_t nonce, struct survey_doing *out)
+int heap_walk_doing(int fd, uint64_t nonce, struct survey_doing *out)
 {
     struct control c;
     uint64_t notice;
@@ -265,7 +265,7 @@ int survey_doing(int fd, uint64_t nonce, struct survey_doing *out)
     return ACP_OK;
 }
 
-int survey_heap(int fd, uint64_t nonce, uint32_t cells, struct survey *out)
+int heap_walk_rank(int fd, uint64_t nonce, uint32_t cells, struct survey *out)
 {
     struct control c;
     *out = (struct survey){.whole = true};
@@ -293,7 +293,7 @@ int survey_heap(int fd, uint64_t nonce, uint32_t cells, struct survey *out)
     return rc;
 }
 
-void survey_free(struct survey *s)
+void heap_walk_free(struct survey *s)
 {
     free(s->containers);
     free(s->cells);

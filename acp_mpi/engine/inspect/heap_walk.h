@@ -43,9 +43,9 @@ struct survey_member {
 };
 
 /* By a descriptor of the rank's memory file. ACP_E_ARGUMENT: it is not that file; ACP_E_CLOSED: its
- * owner has left the job. `survey_free` in any case. */
-int survey_heap(int fd, uint64_t nonce, uint32_t cells, struct survey *out);
-void survey_free(struct survey *survey);
+ * owner has left the job. `heap_walk_free` in any case. */
+int heap_walk_rank(int fd, uint64_t nonce, uint32_t cells, struct survey *out);
+void heap_walk_free(struct survey *survey);
 
 /* The wait a rank is in (acp_doing), the rank + 1 that it waits for, 0 if that is none or several, and the word at
  * NOTICE_OFFSET. */
@@ -55,11 +55,11 @@ struct survey_doing {
 };
 
 /* By the same descriptor and with the same errors; not the rank. */
-int survey_doing(int fd, uint64_t nonce, struct survey_doing *out);
+int heap_walk_doing(int fd, uint64_t nonce, struct survey_doing *out);
 
-bool survey_read(struct survey_tiles *t, uint64_t at, void *to, uint64_t size);
+bool heap_walk_read(struct survey_tiles *t, uint64_t at, void *to, uint64_t size);
 /* Marks the block with its bytes from `block` on, unless it has an owner: for messages, or USE_CONTAINER + an
  * index. */
-void survey_use(struct survey_tiles *t, uint64_t block, uint32_t use);
+void heap_walk_use(struct survey_tiles *t, uint64_t block, uint32_t use);
 
 #endif

@@ -8,13 +8,13 @@
 #include "transport/frame.h"
 #include "transport/link_io.h"
 
-void survey_ask(unsigned char question[FRAME_HEAD])
+void query_ask(unsigned char question[FRAME_HEAD])
 {
     struct message m = {.kind = ACP_DOING};
     frame_write(question, &m, 0, 0, NULL, 0);
 }
 
-bool survey_answer(const acp_engine *e, const struct wire *wire)
+bool query_answer(const acp_engine *e, const struct wire *wire)
 {
     const struct control *c = e->control;
     const _Atomic uint64_t *notice = (const void *)(e->memory.base + NOTICE_OFFSET);
@@ -23,7 +23,7 @@ bool survey_answer(const acp_engine *e, const struct wire *wire)
     return wire_say(wire, &m, 0);
 }
 
-int survey_hear(const unsigned char answer[FRAME_HEAD], struct survey_doing *out)
+int query_hear(const unsigned char answer[FRAME_HEAD], struct survey_doing *out)
 {
     struct frame f;
     if (frame_read(answer, FRAME_HEAD, 0, &f) != FRAME_WHOLE || f.message.kind != ACP_DOING)

@@ -7,8 +7,8 @@
 struct survey_doing;
 struct wire;
 
-void survey_ask(unsigned char question[FRAME_HEAD]);
-int survey_hear(const unsigned char answer[FRAME_HEAD], struct survey_doing *out);
-bool survey_answer(const acp_engine *e, const struct wire *wire); /* false: the connection is broken */
+void query_ask(unsigned char question[FRAME_HEAD]);
+int query_hear(const unsigned char answer[FRAME_HEAD], struct survey_doing *out);
+bool query_answer(const acp_engine *e, const struct wire *wire); /* false: the connection is broken */
 
 #endif

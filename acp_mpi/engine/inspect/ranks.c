@@ -37,7 +37,7 @@ static uint32_t members(const unsigned char *base, struct survey_member *out, ui
     return near;
 }
 
-int survey_members(int fd, struct survey_member *out, uint32_t room, uint32_t *count)
+int ranks_members(int fd, struct survey_member *out, uint32_t room, uint32_t *count)
 {
     struct stat st;
     *count = 0;

@@ -6,6 +6,6 @@
 struct survey_member;
 
 /* By a descriptor of the table: at most `room` of them; `*count`: all. */
-int survey_members(int fd, struct survey_member *out, uint32_t room, uint32_t *count);
+int ranks_members(int fd, struct survey_member *out, uint32_t room, uint32_t *count);
 
 #endif

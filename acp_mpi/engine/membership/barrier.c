@@ -167,7 +167,7 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
     return rc;
 }
 
-static void release(struct barrier_entry *entry)
+static void entry_release(struct barrier_entry *entry)
 {
     if (atomic_load(&entry->sleepers))
         futex_wake(generation_word(entry), true);
@@ -175,7 +175,7 @@ static void release(struct barrier_entry *entry)
 
 /* Counts in; *last: all members of the node are here. That is one generation, and one more when all nodes have met. On
  * a single node both are one step: else a member that times out in between would come again. */
-static bool arrive(struct gate *g, bool *last)
+static bool gate_arrive(struct gate *g, bool *last)
 {
     uint64_t state = atomic_load(&g->entry->state), next, steps = g->party->nodes == 1 ? 2 : 1;
     do {
@@ -276,7 +276,7 @@ static int lead_node(struct gate *g, bool last, int64_t timeout_ns, uint64_t sta
     }
     if (rc == ACP_OK) {
         atomic_fetch_add(&g->entry->state, 1ull << 32);
-        release(g->entry);
+        entry_release(g->entry);
     }
     return rc;
 }
@@ -298,17 +298,17 @@ static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
     while (!resumed) {
         if (!(g.entry = entry_of(leader->shm.doors, p->key)))
             return ACP_E_FULL;
-        if (arrive(&g, &last))
+        if (gate_arrive(&g, &last))
             break;
     }
     g.passed_at = g.arrived_at + 2;
     if (last && p->nodes == 1) {
-        release(g.entry);
+        entry_release(g.entry);
     } else if (e->self == p->leader && p->nodes > 1) {
         rc = lead_node(&g, last, timeout_ns, start);
     } else {
         if (last)
-            release(g.entry); /* for the lowest member, which goes on */
+            entry_release(g.entry); /* for the lowest member, which goes on */
         rc = await_gate(&g, timeout_ns);
     }
     if (rc != ACP_OK && retract(&g))

@@ -37,7 +37,7 @@ static bool is_named(const struct name *n, const uint64_t key[2])
     return n->key[0] == key[0] && n->key[1] == key[1];
 }
 
-static struct name *find(acp_engine *e, const uint64_t key[2])
+static struct name *name_find(acp_engine *e, const uint64_t key[2])
 {
     for (struct name *n = e->sync.names; n; n = n->next)
         if (is_named(n, key))
@@ -52,7 +52,7 @@ static bool is_in(const struct name *list, const struct name *n)
     return list != NULL;
 }
 
-static void take_out(struct name **list, const struct name *gone)
+static void name_unlink(struct name **list, const struct name *gone)
 {
     while (*list != gone)
         list = &(*list)->next;
@@ -144,7 +144,7 @@ static int store(acp_lane *lane, uint32_t from, const struct message *m, uint64_
 {
     acp_engine *e = lane->engine;
     const uint64_t key[2] = {m->dst, m->src};
-    struct name *n = find(e, key);
+    struct name *n = name_find(e, key);
     bool withdraw = m->flags & PUBLISH_WITHDRAW, forced = m->flags & ACP_REPLACE || m->after;
     *since = m->after ? m->after : after(n);
     if (n ? n->slot != from && !forced && (withdraw || !peer_of_slot(e, n->slot)->lost) : withdraw) {
@@ -152,7 +152,7 @@ static int store(acp_lane *lane, uint32_t from, const struct message *m, uint64_
         return fail(lane, ACP_E_TAKEN, whose, 0);
     }
     if (withdraw) {
-        take_out(&e->sync.names, n);
+        name_unlink(&e->sync.names, n);
         free(n);
         return ACP_OK;
     }
@@ -177,7 +177,7 @@ static int store(acp_lane *lane, uint32_t from, const struct message *m, uint64_
     return ACP_OK;
 }
 
-static void forget(acp_engine *e, const struct peer *from, uint64_t id)
+static void names_forget(acp_engine *e, const struct peer *from, uint64_t id)
 {
     for (struct op *op = e->ops.tasks; op; op = op->next_task)
         if (op->client == from && op->client_id == id && op->state == OP_WAITING &&
@@ -208,10 +208,10 @@ void board_serve(acp_lane *lane, struct peer *from, struct link *link, const str
             return;
         }
     } else if (m->a == LOOKUP_ENDS) {
-        forget(e, from, m->id);
+        names_forget(e, from, m->id);
         return;
     } else {
-        struct name *n = find(e, key);
+        struct name *n = name_find(e, key);
         if (!n) {
             struct op *op = task_new(e);
             if (op) {
@@ -232,7 +232,7 @@ void board_serve(acp_lane *lane, struct peer *from, struct link *link, const str
 }
 
 /* Cancels a lookup at its keeper, so that repeated lookups do not pile up there. */
-static void take_back(acp_lane *lane, struct peer *keeper, const struct op *op)
+static void offer_take_back(acp_lane *lane, struct peer *keeper, const struct op *op)
 {
     struct message m = op->command;
     m.id = op_id(op);
@@ -313,7 +313,7 @@ static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question
         if (store(lane, e->self, question, &op->result) != ACP_OK)
             op_fault(op, &lane->fault);
         op->state = OP_DONE;
-    } else if ((n = find(e, key))) {
+    } else if ((n = name_find(e, key))) {
         op->result = n->value[0];
         op->command.b = n->value[1];
         op->state = OP_DONE;
@@ -330,7 +330,7 @@ static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question
     reply[0] = rc == ACP_E_TAKEN ? (uint64_t)op->fault.rank : op->result;
     reply[1] = op->command.b;
     if (op->state == OP_RUNNING && question->kind == ACP_LOOKUP && !p->lost)
-        take_back(lane, p, op);
+        offer_take_back(lane, p, op);
     task_free(e, op);
     pthread_mutex_unlock(&e->lock);
     return rc;
@@ -380,7 +380,7 @@ int acp_publish(acp_engine *e, const uint64_t key[2], const uint64_t value[2], u
         offer->since = reply[0];
         offers_end(e, key, offer->ended > reply[0] ? offer->ended : reply[0], false);
     } else if (refused) {
-        take_out(&e->sync.offers, offer);
+        name_unlink(&e->sync.offers, offer);
         free(offer);
     }
     pthread_mutex_unlock(&e->lock);

@@ -88,8 +88,8 @@ bool party_look_around(acp_engine *e, const struct party *p)
     return p->purpose < PURPOSE_FINALIZE || acp_engine_leaving(e);
 }
 
-static bool fits(const acp_engine *e, const struct party *p, const uint32_t *ranks,
-                 uint32_t count, uint32_t purpose)
+static bool party_fits(const acp_engine *e, const struct party *p, const uint32_t *ranks,
+                       uint32_t count, uint32_t purpose)
 {
     struct span all = growth_everybody(e, purpose);
     return p && p->purpose == purpose && p->asked == count && p->losses == e->job.absent &&
@@ -97,7 +97,7 @@ static bool fits(const acp_engine *e, const struct party *p, const uint32_t *ran
            (!ranks || !memcmp(p->ranks, ranks, count * sizeof *ranks));
 }
 
-static void forget(struct party **kept)
+static void party_forget(struct party **kept)
 {
     if (*kept && --(*kept)->users == 0)
         party_free(*kept);
@@ -110,8 +110,8 @@ struct party *party_take(acp_engine *e, const uint32_t *ranks, uint32_t count, u
 {
     struct party **kept = ranks ? &e->sync.last_party : &e->sync.everyone, *p;
     pthread_mutex_lock(&e->space);
-    if (!fits(e, *kept, ranks, count, purpose)) {
-        forget(kept);
+    if (!party_fits(e, *kept, ranks, count, purpose)) {
+        party_forget(kept);
         p = party_new(e, ranks, count, purpose);
         if (p) {
             p->users = 1; /* being kept */
@@ -249,8 +249,8 @@ int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t 
 void barrier_forget(acp_engine *e)
 {
     pthread_mutex_lock(&e->space);
-    forget(&e->sync.last_party);
-    forget(&e->sync.everyone);
+    party_forget(&e->sync.last_party);
+    party_forget(&e->sync.everyone);
     pthread_mutex_unlock(&e->space);
 }
 

@@ -61,7 +61,7 @@ static bool next_member(struct cursor *c, uint32_t *slot)
     return c->at++ < p->all.high;
 }
 
-static struct cursor begin(const struct party *p)
+static struct cursor cursor_begin(const struct party *p)
 {
     return (struct cursor){.party = p, .at = p->slots ? 0 : p->all.low};
 }
@@ -123,7 +123,7 @@ static uint32_t *lowest_of_members(acp_engine *e, const struct party *p, uint32_
 {
     struct place_of *places = malloc(p->count * sizeof *places + 1);
     uint32_t *lowest = malloc(p->count * sizeof *lowest + 1), n = 0;
-    struct cursor c = begin(p);
+    struct cursor c = cursor_begin(p);
     *count = 0;
     for (uint32_t slot = 0; places && next_member(&c, &slot);)
         places[n++] = (struct place_of){node_of(e, slot), slot};
@@ -157,7 +157,7 @@ static uint32_t *lowest_of_everyone(acp_engine *e, const struct party *p, uint32
 static bool spread(acp_engine *e, struct party *p)
 {
     bool by_table = !p->slots && p->all.low == 0 && table_together(e);
-    struct cursor c = begin(p);
+    struct cursor c = cursor_begin(p);
     uint32_t mates, slot, *lowest = by_table ? lowest_of_everyone(e, p, &p->nodes)
                                              : lowest_of_members(e, p, &p->nodes);
     if (!lowest)

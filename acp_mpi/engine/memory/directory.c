@@ -52,7 +52,7 @@ static bool registered(const struct region *region)
     return region->kind == SEGMENT_PRIVATE || region->kind == SEGMENT_ALIAS;
 }
 
-static void insert(acp_engine *e, uint32_t slot, const struct region *region)
+static void order_insert(acp_engine *e, uint32_t slot, const struct region *region)
 {
     struct memory_state *m = &e->memory;
     struct entry *entry = &e->memory.entries[slot];
@@ -74,7 +74,7 @@ static void insert(acp_engine *e, uint32_t slot, const struct region *region)
     m->used += region->kind == SEGMENT_MEMORY ? page_up(region->length) : 0;
 }
 
-static void erase(acp_engine *e, const struct region *region)
+static void order_erase(acp_engine *e, const struct region *region)
 {
     struct memory_state *m = &e->memory;
     uint32_t at = order_lower_bound(e, region->offset), count = own_count(e);
@@ -116,7 +116,7 @@ int directory_publish(acp_engine *e, const struct region *region)
     if (!take_slot(&e->memory, &slot))
         return ACP_E_REGIONS;
     order_begin(e);
-    insert(e, slot, region);
+    order_insert(e, slot, region);
     order_end(e);
     return ACP_OK;
 }
@@ -132,11 +132,11 @@ int directory_replace(acp_engine *e, const struct region *old, const struct regi
     if (need > spare)
         return ACP_E_REGIONS;
     order_begin(e);
-    erase(e, old);
+    order_erase(e, old);
     if (left && left->length && take_slot(&e->memory, &slot))
-        insert(e, slot, left);
+        order_insert(e, slot, left);
     if (right && right->length && take_slot(&e->memory, &slot))
-        insert(e, slot, right);
+        order_insert(e, slot, right);
     order_end(e);
     atomic_fetch_add(&e->memory.entries[old->slot].generation, 1);
     give_slot(&e->memory, old->slot);

@@ -99,7 +99,7 @@ static void name(struct hold *hold, uint64_t *slot, uint64_t block)
         *slot = block;
 }
 
-static int refuse(acp_lane *lane, int status, uint64_t size, uint64_t high)
+static int heap_refuse(acp_lane *lane, int status, uint64_t size, uint64_t high)
 {
     lane->fault = (acp_fault){.status = status, .size = size, .high = high};
     return status;
@@ -108,16 +108,16 @@ static int refuse(acp_lane *lane, int status, uint64_t size, uint64_t high)
 /* Why there is no block: none is large enough; the sweeper holds one that may be; or memory is short for one. */
 enum lack { LACKS_BLOCK, LACKS_SWEPT, LACKS_MEMORY };
 
-static int take(struct hold *hold, uint64_t one, uint64_t count, uint64_t *slot, enum lack *lack)
+static int blocks_take(struct hold *hold, uint64_t one, uint64_t count, uint64_t *slot, enum lack *lack)
 {
     struct heap *h = hold->heap;
     uint64_t size = one * count, at = list_find(h, size);
     bool swept = __atomic_load_n(&h->head->sweeper.fresh[0], __ATOMIC_RELAXED) != 0;
     *lack = swept ? LACKS_SWEPT : LACKS_BLOCK;
     if (!at)
-        return refuse(hold->lane, ACP_E_FULL, size, h->end - h->first);
+        return heap_refuse(hold->lane, ACP_E_FULL, size, h->end - h->first);
     if (!block_listed(h, at))
-        return refuse(hold->lane, ACP_E_DAMAGED, size, 0);
+        return heap_refuse(hold->lane, ACP_E_DAMAGED, size, 0);
     uint64_t end = block_size(h, at) - size < BLOCK_LEAST ? block_size(h, at)
                                                           : size + sizeof(struct block);
     int rc = granules_need(hold, at, at + end);
@@ -142,7 +142,7 @@ static int take_swept(acp_lane *lane, struct heap *h, uint64_t one, uint64_t cou
         int rc = section_enter(&hold, lane, &h->head->section, h, patience_ns);
         if (rc != ACP_OK)
             return rc;
-        rc = take(&hold, one, count, slot, &lack);
+        rc = blocks_take(&hold, one, count, slot, &lack);
         section_leave(&hold);
         if (rc != ACP_E_FULL || lack == LACKS_BLOCK || (swept && lack == LACKS_MEMORY))
             return rc;
@@ -157,7 +157,7 @@ int heap_take(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *slot, int
 {
     uint64_t room = h->end - h->first;
     if (size > room)
-        return refuse(lane, ACP_E_FULL, size, room);
+        return heap_refuse(lane, ACP_E_FULL, size, room);
     return take_swept(lane, h, block_for(size), 1, slot, patience_ns);
 }
 
@@ -184,19 +184,19 @@ static bool given_out(const struct heap *h, uint64_t at)
 }
 
 /* Blocks side by side, upwards or downwards: they go as one, and `*slot` becomes `rest`. */
-static int give(struct hold *hold, const uint64_t *blocks, uint32_t count, uint64_t *slot,
-                uint64_t rest)
+static int blocks_give(struct hold *hold, const uint64_t *blocks, uint32_t count, uint64_t *slot,
+                       uint64_t rest)
 {
     struct heap *h = hold->heap;
     struct heap_head *head = h->head;
     bool up = blocks[0] < blocks[count - 1];
     uint64_t at = blocks[up ? 0 : count - 1], last = blocks[up ? count - 1 : 0];
     if (!given_out(h, at))
-        return refuse(hold->lane, ACP_E_BLOCK, 0, 0);
+        return heap_refuse(hold->lane, ACP_E_BLOCK, 0, 0);
     uint64_t low = free_before(h, at), high = last + block_size(h, last), size = high - at;
     bool merges = high < h->end && (block_at(h, high)->size & BLOCK_FREE);
     if (!low || (merges ? !block_listed(h, high) : high < h->end && !block_whole(h, high, false)))
-        return refuse(hold->lane, ACP_E_DAMAGED, 0, 0);
+        return heap_refuse(hold->lane, ACP_E_DAMAGED, 0, 0);
     uint64_t end = merges ? high + block_size(h, high) : high;
     section_begin(hold);
     name(hold, slot, rest);
@@ -231,7 +231,7 @@ static int give(struct hold *hold, const uint64_t *blocks, uint32_t count, uint6
 int heap_give_inside(struct hold *hold, uint64_t *slot)
 {
     uint64_t at = *slot - BLOCK_HEAD;
-    return give(hold, &at, 1, slot, 0);
+    return blocks_give(hold, &at, 1, slot, 0);
 }
 
 int heap_give(acp_lane *lane, struct heap *h, uint64_t *slot, int64_t patience_ns)
@@ -274,7 +274,7 @@ int heap_give_row(acp_lane *lane, struct heap *h, uint64_t *first, int64_t patie
         return rc;
     for (uint32_t given = 0, count; rc == ACP_OK && *first && given < HEAP_ROW; given += count) {
         count = beside(h, *first, blocks, &rest);
-        rc = count ? give(&hold, blocks, count, first, rest) : refuse(lane, ACP_E_BLOCK, 0, 0);
+        rc = count ? blocks_give(&hold, blocks, count, first, rest) : heap_refuse(lane, ACP_E_BLOCK, 0, 0);
     }
     section_leave(&hold);
     return rc;

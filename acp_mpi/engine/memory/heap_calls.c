@@ -76,7 +76,7 @@ void heap_range(const acp_engine *e, uint64_t *begin, uint64_t *end)
         *end = position + h.end;
 }
 
-static struct heap *own_heap(acp_engine *e)
+static struct heap *heap_of_engine(acp_engine *e)
 {
     pthread_mutex_lock(&e->space);
     struct heap *h = heap_map(e, e->job.own);
@@ -86,14 +86,14 @@ static struct heap *own_heap(acp_engine *e)
 
 void heap_empty(acp_engine *e)
 {
-    struct heap *h = own_heap(e);
+    struct heap *h = heap_of_engine(e);
     if (h)
         heap_clear(h);
 }
 
 void heap_trim(acp_lane *lane)
 {
-    struct heap *h = lane->engine->job.own ? own_heap(lane->engine) : NULL;
+    struct heap *h = lane->engine->job.own ? heap_of_engine(lane->engine) : NULL;
     if (h)
         heap_sweep(lane, h, true, HEAP_PATIENCE_NS);
 }

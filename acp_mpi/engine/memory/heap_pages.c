@@ -91,7 +91,7 @@ static bool allocate(const struct heap *h, uint64_t place, uint64_t size)
 }
 
 /* Granules of one word of the map; 0 or the system's error. */
-static int commit(const struct heap *h, uint64_t word, uint64_t mask)
+static int pages_commit(const struct heap *h, uint64_t word, uint64_t mask)
 {
     while (mask) {
         uint64_t low = (uint64_t)__builtin_ctzll(mask), run = ~(mask >> low);
@@ -165,7 +165,7 @@ static int commit_batch(struct hold *hold, uint64_t first, uint64_t last, uint64
     int rc = reserve(hold, missing * GRANULE);
     for (uint64_t word = first; word < last && rc == ACP_OK; word++) {
         uint64_t mask = mask_of(word, from, to) & ~map[word];
-        int error = commit(h, word, mask);
+        int error = pages_commit(h, word, mask);
         if (error)
             rc = full(hold->lane, missing * GRANULE, memory_available(), error);
         else if (mask)

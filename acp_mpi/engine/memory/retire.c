@@ -123,7 +123,7 @@ bool segment_retirees_step(acp_engine *e)
     return some;
 }
 
-static const unsigned char *bytes_of(const struct memory_state *m, const struct region *r)
+static const unsigned char *region_bytes(const struct memory_state *m, const struct region *r)
 {
     return r->kind == SEGMENT_PRIVATE ? (const unsigned char *)(uintptr_t)r->target
                                       : m->base + (r->kind == SEGMENT_ALIAS ? r->target : r->offset);
@@ -169,7 +169,7 @@ int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *tic
     else
         atomic_thread_fence(memory_order_seq_cst);
     pthread_mutex_unlock(&e->space); /* links are locked before it */
-    const unsigned char *low = bytes_of(m, &region) + (dead.low - region.offset);
+    const unsigned char *low = region_bytes(m, &region) + (dead.low - region.offset);
     pthread_mutex_lock(&e->lock);
     e->up->memory_ends(e, low, low + (dead.high - dead.low));
     pthread_mutex_unlock(&e->lock);

@@ -17,7 +17,7 @@
 __attribute__((weak)) void fault_point(void) {}
 #endif
 
-static unsigned char *place(const struct hold *h, uint64_t offset)
+static unsigned char *stored_at(const struct hold *h, uint64_t offset)
 {
     return h->heap->base + offset;
 }
@@ -40,7 +40,7 @@ static uint64_t chunk(const struct path *p, uint64_t n, uint64_t *size)
     return p->to > p->from ? left - *size : done;
 }
 
-static void copy(void *to, const void *from, uint64_t size)
+static void store_copy(void *to, const void *from, uint64_t size)
 {
     fault_point();
     memcpy(to, from, size);
@@ -61,10 +61,10 @@ static void move_on(const struct hold *h, const struct path *p)
     for (uint64_t step, size; (step = load(&s->moving.step)) < 2 * p->chunks;) {
         uint64_t at = chunk(p, step / 2, &size);
         if (step % 2 == 0) {
-            copy(s->scratch, place(h, p->from + at), size);
+            store_copy(s->scratch, stored_at(h, p->from + at), size);
             store(&s->moving.step, ++step);
         }
-        copy(place(h, p->to + at), s->scratch, size);
+        store_copy(stored_at(h, p->to + at), s->scratch, size);
         store(&s->moving.step, step + 1);
     }
 }
@@ -77,9 +77,9 @@ static void move_back(const struct hold *h, const struct path *p)
     for (uint64_t step, size; (step = load(&s->moving.step)) && step <= 2 * p->chunks;) {
         uint64_t at = chunk(p, (step - 1) / 2, &size);
         if (step % 2)
-            copy(place(h, p->from + at), s->scratch, size);
+            store_copy(stored_at(h, p->from + at), s->scratch, size);
         else
-            copy(s->scratch, place(h, p->to + at), size);
+            store_copy(s->scratch, stored_at(h, p->to + at), size);
         store(&s->moving.step, step - 1);
     }
 }
@@ -97,14 +97,14 @@ static int give_all(struct hold *h, uint64_t blocks[SECTION_BLOCKS])
     return ACP_OK;
 }
 
-static void end(struct hold *h)
+static void section_end(struct hold *h)
 {
     store(&h->section->state, SECTION_IDLE);
     store(&h->section->version, h->section->version + 1);
 }
 
 /* Completes a change that has been decided. */
-static int finish(struct hold *h)
+static int redo_finish(struct hold *h)
 {
     struct section *s = h->section;
     struct path path;
@@ -115,11 +115,11 @@ static int finish(struct hold *h)
         store(&s->fresh[i], 0);
     int rc = give_all(h, s->stale);
     if (rc == ACP_OK)
-        end(h);
+        section_end(h);
     return rc;
 }
 
-static int take_back(struct hold *h)
+static int redo_drop(struct hold *h)
 {
     struct section *s = h->section;
     struct path path;
@@ -127,7 +127,7 @@ static int take_back(struct hold *h)
     for (uint64_t i = count < SECTION_WORDS ? count : SECTION_WORDS; i-- > 0;) {
         uint64_t at = load(&s->journal[i].at);
         if (inside(h, at, 8) && at % 8 == 0)
-            store((uint64_t *)(void *)place(h, at), s->journal[i].old);
+            store((uint64_t *)(void *)stored_at(h, at), s->journal[i].old);
     }
     if (s->moving.kind == MOVING_NOW && movable(h, &path))
         move_back(h, &path);
@@ -136,7 +136,7 @@ static int take_back(struct hold *h)
         store(&s->stale[i], 0);
     int rc = give_all(h, s->fresh);
     if (rc == ACP_OK)
-        end(h);
+        section_end(h);
     return rc;
 }
 
@@ -159,10 +159,10 @@ static int recover(struct hold *h)
     if (rc != ACP_OK)
         return rc;
     if (s->state == SECTION_COMMITTED)
-        return finish(h);
+        return redo_finish(h);
     if (s->state == SECTION_CHANGING)
-        return take_back(h);
-    end(h);
+        return redo_drop(h);
+    section_end(h);
     return ACP_OK;
 }
 
@@ -237,16 +237,16 @@ void section_begin(struct hold *h)
 int section_commit(struct hold *h)
 {
     if (unlikely(h->damaged)) {
-        take_back(h);
+        redo_drop(h);
         h->lane->fault = (acp_fault){.status = ACP_E_DAMAGED};
         h->lane->damaged = true;
         return ACP_E_DAMAGED;
     }
     if (unlikely(h->blocks)) {
         store(&h->section->state, SECTION_COMMITTED);
-        finish(h); /* busy: the next one to enter does it */
+        redo_finish(h); /* busy: the next one to enter does it */
     } else {
-        end(h);
+        section_end(h);
     }
     return ACP_OK;
 }
@@ -254,7 +254,7 @@ int section_commit(struct hold *h)
 void section_cancel(struct hold *h)
 {
     acp_fault why = h->lane->fault;
-    take_back(h);
+    redo_drop(h);
     h->lane->fault = why;
 }
 

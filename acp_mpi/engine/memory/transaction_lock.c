@@ -64,7 +64,7 @@ static bool is_abandoned(const acp_engine *e, uint64_t word)
 }
 
 /* Also from a holder that has died: the version tells whether a change was left half-way. */
-static bool take(acp_lane *lane, struct section *s, uint64_t wanted)
+static bool lock_take(acp_lane *lane, struct section *s, uint64_t wanted)
 {
     uint64_t seen = __atomic_load_n(&s->lock, __ATOMIC_RELAXED);
     return (!seen || is_abandoned(lane->engine, seen)) && swap(s, seen, word_of(lane->engine) | wanted);
@@ -82,7 +82,7 @@ static int lock_for(acp_lane *lane, struct section *s, int64_t ns)
         if (!seen || (seen != wanted && !swap(s, seen, wanted)))
             continue;
         futex_wait(bell_of(s), (uint32_t)wanted, left < ASK_NS ? left : ASK_NS, true);
-        if (take(lane, s, LOCK_WANTED))
+        if (lock_take(lane, s, LOCK_WANTED))
             return 0;
     }
     return ETIMEDOUT;
@@ -120,7 +120,7 @@ int section_lock(acp_lane *lane, struct section *s, int64_t patience_ns)
             sched_yield();
         taken = !__atomic_load_n(&s->lock, __ATOMIC_RELAXED) && section_try(lane, s);
     }
-    if (taken || take(lane, s, 0))
+    if (taken || lock_take(lane, s, 0))
         return 0;
     if (!lane_may_wait(lane))
         return EBUSY;

@@ -125,7 +125,7 @@ static bool possible(const acp_engine *e, const struct peer *p, const struct reg
 }
 
 /* Where the bytes of a region are mapped. */
-static int map_region(acp_engine *e, struct peer *p, const struct region *region, bool pin, unsigned char **base)
+static int region_map(acp_engine *e, struct peer *p, const struct region *region, bool pin, unsigned char **base)
 {
     int rc = ACP_OK;
     pthread_mutex_lock(&e->space);
@@ -144,8 +144,8 @@ static int map_region(acp_engine *e, struct peer *p, const struct region *region
 
 /* Finds out where `ga` is and how this process reaches it. Of a rank of another node nothing
  * but the rank can be checked here. */
-static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation *t,
-                  enum reach *reach, bool pin)
+static int region_locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation *t,
+                         enum reach *reach, bool pin)
 {
     acp_engine *e = lane->engine;
     int64_t rank = acp_ga_rank(ga);
@@ -215,7 +215,7 @@ static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation
             *reach = p->shm.vm_refused ? REACH_RING : REACH_VM;
         return ACP_OK;
     }
-    rc = map_region(e, p, &whole, pin, &t->base);
+    rc = region_map(e, p, &whole, pin, &t->base);
     if (rc != ACP_OK)
         return fail(lane, rc, ga, size);
     t->base += t->position - whole.offset;
@@ -250,7 +250,7 @@ int translate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation *t,
         *reach = REACH_LOAD;
         return ACP_OK;
     }
-    int rc = locate(lane, ga, size, t, reach, false);
+    int rc = region_locate(lane, ga, size, t, reach, false);
     if (rc == ACP_OK && *reach == REACH_LOAD && !passes(lane, t))
         *known = *t;
     return rc;
@@ -275,7 +275,7 @@ int acp_query_address(acp_lane *lane, acp_ga_t ga, uint64_t size, void **address
 {
     struct translation t;
     enum reach reach;
-    int rc = locate(lane, ga, size, &t, &reach, true);
+    int rc = region_locate(lane, ga, size, &t, &reach, true);
     if (rc != ACP_OK)
         return rc;
     if (reach != REACH_LOAD)

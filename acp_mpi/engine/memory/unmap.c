@@ -83,7 +83,7 @@ static bool quiet(const acp_engine *e)
     return true;
 }
 
-static void bury(acp_engine *e)
+static void views_bury(acp_engine *e)
 {
     for (uint32_t i = 0; i < ATTACH_LANES; i++)
         lane_flush(&e->lanes[i]);
@@ -108,7 +108,7 @@ void acp_engine_bury(acp_engine *e)
     if (pthread_mutex_trylock(&e->lock) == 0) {
         pthread_mutex_lock(&e->space);
         if (!e->stopping && quiet(e))
-            bury(e);
+            views_bury(e);
         pthread_mutex_unlock(&e->space);
         pthread_mutex_unlock(&e->lock);
     }

@@ -19,7 +19,7 @@ static struct eager *eager_of(acp_engine *e, struct peer *p)
     return h ? &h->head->mailbox.eager : NULL;
 }
 
-static bool claim(struct eager_slot *s, uint64_t from)
+static bool slot_claim(struct eager_slot *s, uint64_t from)
 {
     return __atomic_compare_exchange_n(&s->state, &from, from - from % EAGER_STATES + EAGER_CLAIMED + EAGER_CLAIM,
                                        false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
@@ -42,7 +42,7 @@ static bool claim_full(struct eager_slot *s)
 {
     uint64_t state;
     while (is_full(s, &state))
-        if (claim(s, state))
+        if (slot_claim(s, state))
             return true;
     return false;
 }
@@ -51,7 +51,7 @@ static bool claim_message(struct eager_slot *s, uint64_t context, uint32_t sourc
 {
     uint64_t state;
     while (is_full(s, &state) && is_of(s, context, source))
-        if (claim(s, state))
+        if (slot_claim(s, state))
             return true;
     return false;
 }
@@ -86,13 +86,13 @@ static uint64_t await_empty(const struct eager *eager, const struct eager_slot *
     return state;
 }
 
-static bool fill(struct eager *eager, struct eager_slot *s, struct peer *to, const acp_envelope *m,
-                 const void *data)
+static bool slot_fill(struct eager *eager, struct eager_slot *s, struct peer *to, const acp_envelope *m,
+                      const void *data)
 {
     uint32_t source = (uint32_t)m->source;
     uint64_t state = await_empty(eager, s, source, &to->mail.eager_stuck[m->context % EAGER_EACH]);
     if (__atomic_load_n(&eager->closed, __ATOMIC_RELAXED) || state % EAGER_STATES != EAGER_EMPTY ||
-        !claim(s, state))
+        !slot_claim(s, state))
         return false;
     __atomic_store_n(&s->context, m->context, __ATOMIC_RELAXED);
     __atomic_store_n(&s->source, source, __ATOMIC_RELAXED);
@@ -112,7 +112,7 @@ bool eager_put(acp_engine *e, struct peer *to, const acp_envelope *m, const void
 {
     struct eager *eager = eager_of(e, to);
     uint32_t i = eager_slot_of(m->context, (uint32_t)m->source);
-    return eager && to != e->job.own && fill(eager, &eager->slots[i], to, m, data);
+    return eager && to != e->job.own && slot_fill(eager, &eager->slots[i], to, m, data);
 }
 
 void eager_turn(acp_engine *e, struct peer *to, uint64_t context)
@@ -163,7 +163,7 @@ bool eager_take(acp_engine *e, acp_envelope *m, void *buffer)
 }
 
 /* Moves a slot's message to its receiver's mailbox, as if it had come there. ACP_E_BUSY: not yet. */
-static int deliver(acp_lane *lane, struct peer *to, struct eager_slot *s)
+static int slot_deliver(acp_lane *lane, struct peer *to, struct eager_slot *s)
 {
     acp_engine *e = lane->engine;
     struct landing landing;
@@ -187,7 +187,7 @@ int eager_clear(acp_lane *lane)
     int rc = ACP_OK;
     for (uint32_t i = 0; eager && rc == ACP_OK && i < EAGER_SLOTS; i++)
         if (claim_full(&eager->slots[i]))
-            rc = deliver(lane, e->job.own, &eager->slots[i]);
+            rc = slot_deliver(lane, e->job.own, &eager->slots[i]);
     return rc;
 }
 
@@ -199,7 +199,7 @@ int eager_recall(acp_lane *lane, struct peer *to, uint64_t context)
     struct eager_slot *s = eager ? &eager->slots[eager_slot_of(context, source)] : NULL;
     for (uint32_t i = 0; s && i < LOOKS && is_of(s, context, source); i++) {
         if (claim_message(s, context, source))
-            return deliver(lane, to, s);
+            return slot_deliver(lane, to, s);
         if (__atomic_load_n(&s->state, __ATOMIC_SEQ_CST) % EAGER_STATES != EAGER_CLAIMED)
             break;
         sched_yield();

@@ -24,8 +24,8 @@
 #define COPIED_MOST ((uint64_t)128 << 10) /* longer ones take the while to go out in any case */
 #define COPIED_IN_ALL ((uint64_t)4 << 20) /* for one receiver */
 
-static int say(acp_lane *lane, struct courier *c, struct message *m, const void *payload,
-               uint64_t size)
+static int control_say(acp_lane *lane, struct courier *c, struct message *m, const void *payload,
+                       uint64_t size)
 {
     m->from = lane->engine->self;
     return link_command(lane, c->peer, COURIER_COLOR, m, payload, size);
@@ -104,7 +104,7 @@ static int begin(acp_lane *lane, struct courier *c, struct parcel *p)
     p->state = bring ? PARCEL_BEGUN : PARCEL_KEPT;
     p->done = bring ? first : 0;
     p->taken = bring && one_frame(m.a);
-    return say(lane, c, &m, p->data, p->done);
+    return control_say(lane, c, &m, p->data, p->done);
 }
 
 int parcel_try(acp_lane *lane, struct courier *c, struct parcel *p, uint8_t asked, uint64_t before)
@@ -113,7 +113,7 @@ int parcel_try(acp_lane *lane, struct courier *c, struct parcel *p, uint8_t aske
     m.flags = COURIER_MEET | asked;
     m.after = before;
     p->state = PARCEL_TRIED;
-    return say(lane, c, &m, p->data, m.a <= MAIL_INLINE ? m.a : 0);
+    return control_say(lane, c, &m, p->data, m.a <= MAIL_INLINE ? m.a : 0);
 }
 
 static int bring_more(acp_lane *lane, struct courier *c, struct parcel *p)
@@ -121,7 +121,7 @@ static int bring_more(acp_lane *lane, struct courier *c, struct parcel *p)
     uint64_t left = p->envelope.size - p->done;
     uint64_t size = one_frame(left) ? left : FRAME_PAYLOAD_MOST;
     struct message m = {.kind = ACP_MAIL_PART, .id = p->id, .a = p->done};
-    int rc = say(lane, c, &m, p->data + p->done, size);
+    int rc = control_say(lane, c, &m, p->data + p->done, size);
     p->done += size;
     return rc;
 }
@@ -145,7 +145,7 @@ static int keep_more(acp_lane *lane, struct courier *c, struct parcel *p)
     p->block = 0; /* the peer's from now on, even if it is dead */
     struct message m = {.kind = ACP_MAIL_WHERE, .id = p->id,
                         .after = held_hand_over(e, h, c->peer, block)};
-    rc = say(lane, c, &m, NULL, 0);
+    rc = control_say(lane, c, &m, NULL, 0);
     if (rc != ACP_OK) /* the peer does not learn of it */
         held_give(lane, h, block, c->peer->slot, 0);
     return rc;
@@ -261,7 +261,7 @@ bool courier_push(acp_lane *lane, struct courier *c)
 }
 
 /* Queues a message that does not go at once. */
-static void post(acp_lane *lane, struct courier *c, acp_request *r, const void *data)
+static void parcel_post(acp_lane *lane, struct courier *c, acp_request *r, const void *data)
 {
     acp_engine *e = lane->engine;
     struct parcel *p = parcel_new(e, c, 0);
@@ -295,7 +295,7 @@ static int ask_back(struct courier *c, struct parcel *p, const uint64_t *note)
     acp_lane *lane = &p->request->engine->lanes[LANE_LOCKED];
     struct message m = {.kind = ACP_MAIL_WHERE, .id = p->id, .flags = note ? COURIER_LEFT : 0,
                         .b = note ? *note : 0};
-    if ((p->met && !note) || say(lane, c, &m, NULL, 0) != ACP_OK)
+    if ((p->met && !note) || control_say(lane, c, &m, NULL, 0) != ACP_OK)
         return ACP_E_HANDLE;
     p->state = PARCEL_BACK;
     return note ? ACP_OK : ACP_E_BUSY;
@@ -341,11 +341,11 @@ int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope,
     } else if (!c->parcels && one_frame(envelope->size) && may_begin(e, c) &&
                may_bring(c, envelope->size)) {
         struct message m = opening(++e->mail.parcel_serial, envelope);
-        rc = say(lane, c, &m, data, envelope->size);
+        rc = control_say(lane, c, &m, data, envelope->size);
     } else if ((*request = request_new(lane, REQUEST_SEND))) {
         (*request)->peer = to;
         (*request)->envelope = *envelope;
-        post(lane, c, *request, data);
+        parcel_post(lane, c, *request, data);
     } else {
         rc = lane->fault.status;
     }

@@ -21,7 +21,7 @@ struct ask {
     bool idle; /* no queued message fits it */
 };
 
-static bool fits(const struct ask *ask, const struct parcel *p)
+static bool ask_fits(const struct ask *ask, const struct parcel *p)
 {
     return ask->context == p->envelope.context &&
            (ask->tag == ACP_ANY || ask->tag == p->envelope.tag);
@@ -30,11 +30,11 @@ static bool fits(const struct ask *ask, const struct parcel *p)
 void asks_meet(struct courier *c, const struct parcel *p)
 {
     for (struct ask *ask = c->asks; ask; ask = ask->next)
-        if (fits(ask, p))
+        if (ask_fits(ask, p))
             ask->idle = false;
 }
 
-static void drop(struct courier *c, struct ask *ask)
+static void ask_drop(struct courier *c, struct ask *ask)
 {
     struct ask **at = &c->asks;
     while (*at != ask)
@@ -48,7 +48,7 @@ static void drop(struct courier *c, struct ask *ask)
 void asks_drop(struct courier *c)
 {
     while (c->asks)
-        drop(c, c->asks);
+        ask_drop(c, c->asks);
     c->tried = NULL;
 }
 
@@ -56,7 +56,7 @@ void ask_over(struct courier *c, const struct parcel *p)
 {
     if (c->tried != p)
         return;
-    drop(c, c->answering);
+    ask_drop(c, c->answering);
     c->tried = NULL;
 }
 
@@ -74,7 +74,7 @@ void ask_came(struct courier *c, const struct message *m)
 static struct parcel *meant(struct courier *c, const struct ask *ask)
 {
     struct parcel *p = c->parcels;
-    while (p && !((p->state == PARCEL_WAITING || p->state == PARCEL_TRIED) && fits(ask, p)))
+    while (p && !((p->state == PARCEL_WAITING || p->state == PARCEL_TRIED) && ask_fits(ask, p)))
         p = p->next;
     return p;
 }

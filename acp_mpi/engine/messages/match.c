@@ -33,7 +33,7 @@ struct heap *mail_heap(acp_engine *e, struct peer *p)
     return h;
 }
 
-static bool fits(int64_t wanted, uint64_t is)
+static bool field_fits(int64_t wanted, uint64_t is)
 {
     return wanted == ACP_ANY || (uint64_t)wanted == is;
 }
@@ -41,14 +41,14 @@ static bool fits(int64_t wanted, uint64_t is)
 static bool meets(const struct letter *receive, const acp_envelope *e)
 {
     return receive->context == e->context &&
-           fits((int64_t)receive->want_source, (uint64_t)e->source) &&
-           fits((int64_t)receive->want_tag, (uint64_t)e->tag);
+           field_fits((int64_t)receive->want_source, (uint64_t)e->source) &&
+           field_fits((int64_t)receive->want_tag, (uint64_t)e->tag);
 }
 
 static bool answers(const struct letter *message, const acp_envelope *want)
 {
-    return message->context == want->context && fits(want->source, message->source) &&
-           fits(want->tag, message->tag);
+    return message->context == want->context && field_fits(want->source, message->source) &&
+           field_fits(want->tag, message->tag);
 }
 
 /* Bound by the number of entries, for a dying process may have left a circle. */
@@ -177,8 +177,8 @@ static int write_block(struct hold *hold, struct letter *letter, const acp_envel
 }
 
 /* The state is FILLING before the match is visible: if the filler dies now, the receive ends. */
-static int match(struct hold *hold, struct letter *letter, const acp_envelope *e, const void *data,
-                 uint32_t filler, bool whole)
+static int letter_match(struct hold *hold, struct letter *letter, const acp_envelope *e, const void *data,
+                        uint32_t filler, bool whole)
 {
     letter_unlink(hold, letter);
     write_envelope(letter, e, data, filler);
@@ -218,7 +218,7 @@ void mail_unkeep(struct hold *hold, struct letter *letter)
 }
 
 /* A receive of another type ends; the message goes on to the next one. */
-static void refuse(struct hold *hold, struct letter *letter, const acp_envelope *e)
+static void letter_refuse(struct hold *hold, struct letter *letter, const acp_envelope *e)
 {
     section_begin(hold);
     letter_unlink(hold, letter);
@@ -234,7 +234,7 @@ static struct letter *meet_receive(struct hold *hold, struct peer *to, const acp
     while ((letter = find_receive(hold->heap, e, among.from)) && letter->sequence < among.before) {
         if (likely(acp_note_fits(letter->want_note, e->note)))
             return letter;
-        refuse(hold, letter, e);
+        letter_refuse(hold, letter, e);
         letter_ring(hold->lane, to, letter);
     }
     return NULL;
@@ -244,8 +244,8 @@ static struct letter *meet_receive(struct hold *hold, struct peer *to, const acp
 enum keeping { KEEP_NEVER, KEEP_WITHIN, KEEP_ALWAYS };
 
 /* In the section. ACP_E_FULL: nothing has happened. */
-static int arrive(struct hold *hold, const acp_envelope *e, const void *data, enum keeping keeping,
-                  struct places among, uint32_t filler, struct landing *landing)
+static int letter_arrive(struct hold *hold, const acp_envelope *e, const void *data, enum keeping keeping,
+                         struct places among, uint32_t filler, struct landing *landing)
 {
     struct mailbox *box = &hold->heap->head->mailbox;
     struct letter *letter = meet_receive(hold, landing->to, e, among);
@@ -261,7 +261,7 @@ static int arrive(struct hold *hold, const acp_envelope *e, const void *data, en
     int rc = ACP_OK;
     section_begin(hold);
     if (letter)
-        rc = match(hold, letter, e, data, filler, landing->word);
+        rc = letter_match(hold, letter, e, data, filler, landing->word);
     else
         rc = keep(hold, e, data, filler, landing->word, &landing->held, &letter);
     if (landing->word)
@@ -285,9 +285,9 @@ static void kept_ring(acp_engine *e, struct peer *to, const struct mailbox *box)
         door_ring(e, to);
 }
 
-static int bring(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
-                 enum keeping keeping, struct places among, uint32_t filler,
-                 struct landing *landing)
+static int message_bring(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
+                         enum keeping keeping, struct places among, uint32_t filler,
+                         struct landing *landing)
 {
     struct hold hold;
     struct heap *h = mail_heap(lane->engine, to);
@@ -299,7 +299,7 @@ static int bring(acp_lane *lane, struct peer *to, const acp_envelope *e, const v
     int rc = section_enter(&hold, lane, &box->section, h, mail_patience(lane));
     if (unlikely(rc != ACP_OK))
         return rc;
-    rc = arrive(&hold, e, data, keeping, among, filler, landing);
+    rc = letter_arrive(&hold, e, data, keeping, among, filler, landing);
     section_leave(&hold);
     if (unlikely(rc != ACP_OK))
         return rc;
@@ -325,8 +325,8 @@ int mail_place(struct hold *hold, struct peer *to, const acp_envelope *e, const 
                uint64_t *word, uint64_t value)
 {
     struct landing landing = {.to = to, .heap = hold->heap, .size = e->size, .word = word, .value = value};
-    int rc = arrive(hold, e, data, KEEP_ALWAYS, (struct places){0, UINT64_MAX},
-                    hold->lane->engine->self, &landing);
+    int rc = letter_arrive(hold, e, data, KEEP_ALWAYS, (struct places){0, UINT64_MAX},
+                           hold->lane->engine->self, &landing);
     if (rc != ACP_OK)
         return rc;
     if (landing.late)
@@ -341,12 +341,12 @@ int mail_place(struct hold *hold, struct peer *to, const acp_envelope *e, const 
 int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
                 bool regardless, uint32_t filler, struct landing *landing)
 {
-    return bring(lane, to, e, data, regardless ? KEEP_ALWAYS : KEEP_WITHIN,
-                 (struct places){0, UINT64_MAX}, filler, landing);
+    return message_bring(lane, to, e, data, regardless ? KEEP_ALWAYS : KEEP_WITHIN,
+                         (struct places){0, UINT64_MAX}, filler, landing);
 }
 
 int mail_meet(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
               struct places among, uint32_t filler, struct landing *landing)
 {
-    return bring(lane, to, e, data, KEEP_NEVER, among, filler, landing);
+    return message_bring(lane, to, e, data, KEEP_NEVER, among, filler, landing);
 }

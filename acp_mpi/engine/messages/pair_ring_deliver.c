@@ -91,7 +91,7 @@ int pair_ring_clear(struct hold *hold)
 }
 
 /* Its process is known to have ended, or not to send any more: else it may fill it beside the next owner. */
-static bool is_gone(const struct peer *p)
+static bool sender_is_gone(const struct peer *p)
 {
     return p->lost && (p->left || !process_lives(p->row.pid, p->row.start_time));
 }
@@ -125,7 +125,7 @@ void pair_ring_release(struct hold *hold)
     for (uint32_t i = 0; i < RING_SENDERS; i++) {
         uint64_t rank = __atomic_load_n(&all->rings[i].owner, __ATOMIC_RELAXED) - 1;
         const struct peer *p = rank < e->procs ? peer_known(e, slot_of_rank(e, (uint32_t)rank)) : NULL;
-        if (p && is_gone(p) && !release(hold, all, i))
+        if (p && sender_is_gone(p) && !release(hold, all, i))
             e->mail.losses = 1;
     }
 }

@@ -67,7 +67,7 @@ static uint64_t load(acp_lane *lane, unsigned char *to, acp_ga_t from, uint64_t 
 }
 
 /* Piece by piece, where load and store do not reach. */
-static int bring(acp_lane *lane, acp_request *r, struct pull *p, unsigned char *to, uint64_t size)
+static int bytes_bring(acp_lane *lane, acp_request *r, struct pull *p, unsigned char *to, uint64_t size)
 {
     acp_ga_t from = r->letter->held + MAIL_HELD_HEAD;
     uint64_t before = p->at;
@@ -161,7 +161,7 @@ int acp_request_pull(acp_lane *lane, acp_request *r)
     if (r->gathers && !r->own && !(r->own = malloc(size)))
         return fail(lane, ACP_E_SYSTEM, 0, size);
     if (r->status == ACP_OK && !r->pull->gives) {
-        int rc = bring(lane, r, r->pull, r->gathers ? r->own : r->buffer, size);
+        int rc = bytes_bring(lane, r, r->pull, r->gathers ? r->own : r->buffer, size);
         if (later(rc))
             return rc;
         r->status = rc;

@@ -131,7 +131,7 @@ static int slice(acp_lane *lane, acp_request *r)
     return ACP_OK;
 }
 
-static int fill(acp_lane *lane, acp_request *r)
+static int request_fill(acp_lane *lane, acp_request *r)
 {
     struct landing *l = &r->landing;
     bool background = lane->index == LANE_LEADER; /* others wait for it, too */
@@ -177,7 +177,7 @@ int send_advance(acp_lane *lane, acp_request *r, const acp_request *first)
             r->step = STEP_FILL;
     }
     if (rc == ACP_OK)
-        rc = fill(lane, r);
+        rc = request_fill(lane, r);
     if (rc != ACP_OK && rc != ACP_E_BUSY && rc != ACP_E_LOST)
         mail_failed(lane, &r->landing);
     return rc;

@@ -91,7 +91,7 @@ int held_drop(acp_lane *lane, struct heap *h, uint64_t block, int64_t patience_n
 }
 
 /* Gives back the blocks of a dead receiver. Other calls for these find that they are not the receiver's any more. */
-static int bury(acp_lane *lane, struct heap *h, uint32_t slot)
+static int block_bury(acp_lane *lane, struct heap *h, uint32_t slot)
 {
     struct hold hold;
     int rc = section_enter(&hold, lane, &h->head->section, h, 0);
@@ -119,7 +119,7 @@ bool held_bury(acp_lane *lane, struct heap *h)
     for (struct peer *p = NULL; (p = peer_next(e, p));) {
         if (!p->lost || !atomic_exchange(&p->mail.holds, false))
             continue;
-        int rc = bury(lane, h, p->slot);
+        int rc = block_bury(lane, h, p->slot);
         if (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED) {
             atomic_store(&p->mail.holds, true);
             all = false;

@@ -40,8 +40,8 @@ void share_open(acp_lane *lane, struct landing *l, uint64_t at)
 
 /* Claims half of the rest, so that both end at the same time; all of it if one alone runs at a time. A sender without
  * a part left sees the receiver's helpers. */
-static bool claim(const acp_engine *e, struct mail_share *s, uint64_t size, uint64_t *at,
-                  uint64_t *part)
+static bool piece_claim(const acp_engine *e, struct mail_share *s, uint64_t size, uint64_t *at,
+                        uint64_t *part)
 {
     uint64_t least = e->progress.crowded ? PART_MOST : PART_LEAST;
     *at = __atomic_load_n(&s->claimed, __ATOMIC_ACQUIRE);
@@ -98,7 +98,7 @@ int share_fill(acp_lane *lane, struct landing *l, uint64_t *at)
     struct mail_share *s = &l->letter->share;
     bool background = lane->index == LANE_LEADER; /* others wait for it, too */
     uint64_t here, part;
-    while (claim(lane->engine, s, l->size, &here, &part)) {
+    while (piece_claim(lane->engine, s, l->size, &here, &part)) {
         int rc = fill_vm(lane, l, here, l->whole + here, part);
         if (rc == ACP_E_LOST)
             return rc;
@@ -146,7 +146,7 @@ bool share_help(acp_engine *e, struct letter *letter, unsigned char *buffer, uin
         return false;
     /* Before the claim: a sender without a part left sees it. */
     __atomic_fetch_add(&s->helpers, 1, __ATOMIC_RELAXED);
-    bool mine = claim(e, s, size, &at, &part);
+    bool mine = piece_claim(e, s, size, &at, &part);
     bool done = mine && vm_read(from, s->from + at, buffer + at, part);
     if (mine && !done)
         __atomic_store_n(&s->undone, 1, __ATOMIC_RELAXED);

@@ -45,7 +45,7 @@ struct acp_mpi_progress {
 };
 
 /* How long it took. */
-static uint64_t look(struct acp_mpi_progress *p, uint64_t *now)
+static uint64_t target_look(struct acp_mpi_progress *p, uint64_t *now)
 {
     _Alignas(16) char status[256]; /* of any MPI */
     uint64_t begin = *now;
@@ -63,7 +63,7 @@ static uint64_t look_around(struct acp_mpi_progress *p, uint64_t least_ns)
     uint64_t begin = acp_now(), now = begin, moved = 0, took = 0;
     uint32_t quick = 0, slow = 0;
     for (bool first = true; took < DISPLACED_NS && now - begin < BURST_NS; first = false) {
-        took = look(p, &now);
+        took = target_look(p, &now);
         quick = took < QUICK_NS ? quick + 1 : 0;
         if (!quick && !first) {
             moved = now;
@@ -99,7 +99,7 @@ static bool nap(struct acp_mpi_progress *p, uint64_t ns)
     return on;
 }
 
-static void *drive(void *argument)
+static void *thread_drive(void *argument)
 {
     struct acp_mpi_progress *p = argument;
     uint64_t used = processor_ns(CLOCK_THREAD_CPUTIME_ID), fair = 0, burst, bursts = 0, pause;
@@ -154,7 +154,7 @@ int acp_mpi_progress_start(const acp_mpi_progress_config *config, acp_mpi_progre
     if (rc == ACP_OK) {
         sigfillset(&all); /* signals are the program's */
         pthread_sigmask(SIG_SETMASK, &all, &before);
-        rc = pthread_create(&p->thread, NULL, drive, p) ? ACP_E_SYSTEM : ACP_OK;
+        rc = pthread_create(&p->thread, NULL, thread_drive, p) ? ACP_E_SYSTEM : ACP_OK;
         pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
     if (rc != ACP_OK) {

@@ -26,7 +26,7 @@ struct object {
     uintptr_t closed, closed_end; /* written by the dynamic linker only */
 };
 
-static const void *place(const struct object *o, Elf64_Addr address)
+static const void *object_place(const struct object *o, Elf64_Addr address)
 {
     /* glibc has made most of them absolute. */
     return (const void *)(address < o->base ? o->base + address : address);
@@ -36,18 +36,18 @@ static void look_at(struct object *o, const Elf64_Dyn *entry)
 {
     for (; entry->d_tag != DT_NULL; entry++) {
         switch (entry->d_tag) {
-        case DT_SYMTAB: o->symbols = place(o, entry->d_un.d_ptr); break;
-        case DT_STRTAB: o->names = place(o, entry->d_un.d_ptr); break;
-        case DT_JMPREL: o->tables[0] = place(o, entry->d_un.d_ptr); break;
+        case DT_SYMTAB: o->symbols = object_place(o, entry->d_un.d_ptr); break;
+        case DT_STRTAB: o->names = object_place(o, entry->d_un.d_ptr); break;
+        case DT_JMPREL: o->tables[0] = object_place(o, entry->d_un.d_ptr); break;
         case DT_PLTRELSZ: o->sizes[0] = entry->d_un.d_val; break;
-        case DT_RELA: o->tables[1] = place(o, entry->d_un.d_ptr); break;
+        case DT_RELA: o->tables[1] = object_place(o, entry->d_un.d_ptr); break;
         case DT_RELASZ: o->sizes[1] = entry->d_un.d_val; break;
         default: break;
         }
     }
 }
 
-static bool replace(const struct object *o, uintptr_t *word)
+static bool word_replace(const struct object *o, uintptr_t *word)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)word & ~(page - 1);
     bool closed = (uintptr_t)word >= o->closed && (uintptr_t)word < o->closed_end;
@@ -79,7 +79,7 @@ static int replace_in(struct dl_phdr_info *info, size_t size, void *context)
             const Elf64_Rela *r = &o.tables[t][i];
             const Elf64_Sym *symbol = &o.symbols[ELF64_R_SYM(r->r_info)];
             if (!r->r_addend && !strcmp(o.names + symbol->st_name, "MPI_Finalize"))
-                *good &= replace(&o, (uintptr_t *)(o.base + r->r_offset));
+                *good &= word_replace(&o, (uintptr_t *)(o.base + r->r_offset));
         }
     }
     return 0;

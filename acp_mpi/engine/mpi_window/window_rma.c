@@ -34,7 +34,7 @@ void window_welcome(acp_lane *lane, struct op *op)
     work_add(lane->engine, op);
 }
 
-static void end(acp_lane *lane, struct op *op)
+static void parts_end(acp_lane *lane, struct op *op)
 {
     if (window_forced(lane->engine))
         visit_end(lane, op->target);
@@ -82,7 +82,7 @@ static bool prepare(const struct window *w, struct op *op, uint64_t *staged, str
 }
 
 /* Where a part is in the window. */
-static uint64_t place(const struct part *p)
+static uint64_t part_displacement(const struct part *p)
 {
     const struct message *c = &p->op->command;
     return acp_ga_offset(p->put ? c->dst : c->src) - STARTER_OFFSET + p->at;
@@ -90,7 +90,7 @@ static uint64_t place(const struct part *p)
 
 /* Flushes the target of the first part, and of all others that go there. A byte that is fetched
  * behind a put shows that the put is there. */
-static void settle(const struct window *w, struct part *parts, uint32_t count)
+static void parts_settle(const struct window *w, struct part *parts, uint32_t count)
 {
     const struct part *put = NULL;
     unsigned char byte;
@@ -99,7 +99,7 @@ static void settle(const struct window *w, struct part *parts, uint32_t count)
         if (parts[i].put && !parts[i].flushed && parts[i].target == target)
             put = &parts[i];
     if (put && !rc)
-        rc = window_issue(w, false, &byte, target, place(put), 1);
+        rc = window_issue(w, false, &byte, target, part_displacement(put), 1);
     if (put && !rc)
         rc = w->mpi.flush(target, w->config.window);
     for (uint32_t i = 0; i < count; i++) {
@@ -111,7 +111,7 @@ static void settle(const struct window *w, struct part *parts, uint32_t count)
     }
 }
 
-static void move(acp_lane *lane, const struct window *w, struct part *parts, uint32_t count)
+static void parts_move(acp_lane *lane, const struct window *w, struct part *parts, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         struct part *p = &parts[i];
@@ -119,13 +119,13 @@ static void move(acp_lane *lane, const struct window *w, struct part *parts, uin
             part_read(lane, p->op, p->at, p->size, p->memory, NULL) != ACP_OK)
             p->fault = lane->fault;
         p->flushed = p->fault.status != ACP_OK;
-        int rc = p->flushed ? 0 : window_issue(w, p->put, p->memory, p->target, place(p), p->size);
+        int rc = p->flushed ? 0 : window_issue(w, p->put, p->memory, p->target, part_displacement(p), p->size);
         if (rc)
             part_failed(p, ACP_E_MPI, rc);
     }
     for (uint32_t i = 0; i < count; i++)
         if (!parts[i].flushed)
-            settle(w, parts + i, count - i);
+            parts_settle(w, parts + i, count - i);
     for (uint32_t i = 0; i < count; i++) {
         struct part *p = &parts[i];
         if (p->fault.status == ACP_OK && p->staged && !p->put &&
@@ -140,7 +140,7 @@ static void carry_out(acp_lane *lane, struct window *w, struct part *parts, uint
     acp_engine *e = lane->engine;
     pthread_mutex_unlock(&e->lock);
     if (window_enter(w)) {
-        move(lane, w, parts, count);
+        parts_move(lane, w, parts, count);
         window_leave(w);
     } else {
         for (uint32_t i = 0; i < count; i++)
@@ -153,7 +153,7 @@ static void carry_out(acp_lane *lane, struct window *w, struct part *parts, uint
         if (parts[i].fault.status != ACP_OK)
             op_fault(op, &parts[i].fault);
         if (op->fault.status != ACP_OK || op->issued == op->command.a)
-            end(lane, op);
+            parts_end(lane, op);
         else
             work_add(e, op); /* the next one has its turn */
     }

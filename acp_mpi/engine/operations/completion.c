@@ -52,7 +52,7 @@ static bool all_done(void *context)
     return !acp_running(w->engine, w->handle);
 }
 
-static bool one_done(void *context)
+static bool op_done(void *context)
 {
     struct handle_wait *w = context;
     return acp_done(w->engine, w->handle);
@@ -68,13 +68,13 @@ int acp_complete(acp_engine *e, acp_handle_t handle, int64_t timeout_ns)
 int acp_wait(acp_engine *e, acp_handle_t handle, int64_t timeout_ns)
 {
     struct handle_wait w = {e, handle};
-    if (!one_done(&w))
+    if (!op_done(&w))
         e->up->window_help(e, handle);
-    return one_done(&w) ? ACP_OK
-                        : progress_wait(e, one_done, &w, timeout_ns, ACP_DOING_COMPLETE);
+    return op_done(&w) ? ACP_OK
+                       : progress_wait(e, op_done, &w, timeout_ns, ACP_DOING_COMPLETE);
 }
 
-static bool has_room(void *context)
+static bool table_has_room(void *context)
 {
     acp_engine *e = ((struct handle_wait *)context)->engine;
     return e->ops.last + 2 - e->ops.watermark <= 2 * OPS && !e->shm.backlogged;
@@ -83,6 +83,6 @@ static bool has_room(void *context)
 int acp_wait_room(acp_engine *e, int64_t timeout_ns)
 {
     struct handle_wait w = {e, 0};
-    return has_room(&w) ? ACP_OK
-                        : progress_wait(e, has_room, &w, timeout_ns, ACP_DOING_COMPLETE);
+    return table_has_room(&w) ? ACP_OK
+                              : progress_wait(e, table_has_room, &w, timeout_ns, ACP_DOING_COMPLETE);
 }

@@ -115,7 +115,7 @@ static void start_or_fail(acp_lane *lane, struct op *op)
 
 /* Records a failure before the operation counts as done; and passes it to all that wait for it among others, for a
  * call may take the error before those others are done. */
-static void failed(acp_engine *e, const struct op *op)
+static void failure_note(acp_engine *e, const struct op *op)
 {
     failure_keep(e, op);
     for (struct op *later = e->ops.waiting; later; later = later->next)
@@ -141,7 +141,7 @@ static void start_followers(acp_lane *lane, struct op *op)
     }
 }
 
-static void advance(acp_lane *lane)
+static void watermark_advance(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     acp_handle_t mark = e->ops.watermark;
@@ -173,7 +173,7 @@ static void advance(acp_lane *lane)
 }
 
 /* Releases an operation's memory; its followers and waiters are notified afterwards. */
-static void end(acp_engine *e, struct op *op)
+static void op_free(acp_engine *e, struct op *op)
 {
     op_unstall(e, op);
     if (op->away)
@@ -195,12 +195,12 @@ void op_finish(acp_lane *lane, struct op *op)
 {
     acp_engine *e = lane->engine;
     if (op->handle && op->fault.status != ACP_OK)
-        failed(e, op);
-    end(e, op);
+        failure_note(e, op);
+    op_free(e, op);
     if (op->handle) {
         atomic_fetch_sub_explicit(&e->ops.outstanding, 1, memory_order_release);
         start_followers(lane, op);
-        advance(lane);
+        watermark_advance(lane);
         progress_event(e);
         return;
     }
@@ -225,12 +225,12 @@ void ops_done(acp_lane *lane, const struct peer *target, uint64_t last, uint32_t
         if (!op || op->target != target || !op->in_flight || !op_tells_nothing(op))
             continue;
         op->in_flight = 0;
-        end(e, op);
+        op_free(e, op);
         start_followers(lane, op);
         done++;
     }
     atomic_fetch_sub_explicit(&e->ops.outstanding, done, memory_order_release);
-    advance(lane);
+    watermark_advance(lane);
     progress_event(e);
 }
 

@@ -65,7 +65,7 @@ void op_fault_from_lane(acp_lane *lane, struct op *op)
 }
 
 /* The old value of an atomic is known: it goes where the caller wanted it. */
-static void deliver(acp_lane *lane, struct op *op)
+static void answer_deliver(acp_lane *lane, struct op *op)
 {
     struct message *c = &op->command;
     if (op->local.local) {
@@ -84,7 +84,7 @@ static void deliver(acp_lane *lane, struct op *op)
     }
 }
 
-static void run(acp_lane *lane, struct op *op)
+static void command_carry(acp_lane *lane, struct op *op)
 {
     acp_engine *e = lane->engine;
     struct message *c = &op->command;
@@ -94,7 +94,7 @@ static void run(acp_lane *lane, struct op *op)
     }
     if (is_atomic(c->kind)) {
         if (command_run(lane, c, op->local, 0, 0, &op->result) == ACP_OK) {
-            deliver(lane, op);
+            answer_deliver(lane, op);
             return;
         }
         op_fault_from_lane(lane, op);
@@ -215,7 +215,7 @@ static void ask(acp_lane *lane, struct op *op)
     }
 }
 
-static void follow(acp_lane *lane, struct op *op, const struct plan *plan)
+static void plan_follow(acp_lane *lane, struct op *op, const struct plan *plan)
 {
     op->way = (uint8_t)plan->way;
     op->road = plan->road;
@@ -224,7 +224,7 @@ static void follow(acp_lane *lane, struct op *op, const struct plan *plan)
     op->stripped = plan->strip;
     op->backward = plan->backward;
     if (plan->way == WAY_RUN)
-        run(lane, op);
+        command_carry(lane, op);
     else if (plan->way == WAY_ASK)
         ask(lane, op);
     else if (plan->way == WAY_CALL)
@@ -243,7 +243,7 @@ bool op_start_behind(acp_lane *lane, struct op *op)
         return false;
     op->sent_after = true;
     op->state = OP_RUNNING;
-    follow(lane, op, &plan);
+    plan_follow(lane, op, &plan);
     return true;
 }
 
@@ -264,7 +264,7 @@ void op_start(acp_lane *lane, struct op *op)
         return;
     }
     if (!plan.halves || !many_halves(lane, op))
-        follow(lane, op, &plan);
+        plan_follow(lane, op, &plan);
 }
 
 /* Reads the part of the source at `at` into memory of this process, for a put; *sum goes on over
@@ -328,7 +328,7 @@ void op_reply(acp_lane *lane, struct op *op, const struct message *m,
         if (op->kept)
             op->command.b = m->b;
         if (op->fault.status == ACP_OK && is_atomic(op->command.kind) && op->stripped)
-            deliver(lane, op);
+            answer_deliver(lane, op);
         else
             op_finish(lane, op);
         return;

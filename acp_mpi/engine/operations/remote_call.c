@@ -54,7 +54,7 @@ static int run_here(acp_lane *lane, struct acp_call *c)
     return lane->fault.status != ACP_OK ? lane->fault.status : ACP_E_BUSY;
 }
 
-static acp_handle_t submit(acp_lane *lane, struct acp_call *c, acp_handle_t order, bool awaited)
+static acp_handle_t call_submit(acp_lane *lane, struct acp_call *c, acp_handle_t order, bool awaited)
 {
     acp_engine *e = lane->engine;
     acp_handle_t handle = 0;
@@ -80,7 +80,7 @@ int acp_call(acp_lane *lane, struct acp_call *c, acp_handle_t *pending)
         rc = run_here(lane, c);
     if (likely(rc != ACP_E_BUSY))
         return rc;
-    *pending = submit(lane, c, ACP_HANDLE_NULL, true);
+    *pending = call_submit(lane, c, ACP_HANDLE_NULL, true);
     return *pending ? ACP_OK : lane->fault.status;
 }
 
@@ -93,7 +93,7 @@ acp_handle_t acp_icall(acp_lane *lane, struct acp_call *c, acp_handle_t order)
         rc = ACP_E_BUSY;
     if (rc == ACP_OK)
         return handle_now(lane->engine);
-    return rc == ACP_E_BUSY ? submit(lane, c, order, false) : 0;
+    return rc == ACP_E_BUSY ? call_submit(lane, c, order, false) : 0;
 }
 
 void call_run(acp_lane *lane, struct op *op)
@@ -168,7 +168,7 @@ static int reach_all(acp_lane *lane, const struct acp_call *c, acp_ga_t chunk)
     return ACP_OK;
 }
 
-static int move(acp_lane *lane, acp_ga_t chunk, struct place local, uint64_t size)
+static int chunk_move(acp_lane *lane, acp_ga_t chunk, struct place local, uint64_t size)
 {
     struct message m = {.kind = ACP_COPY, .dst = chunk, .src = chunk, .a = size};
     return size ? command_run(lane, &m, local, 0, size, NULL) : ACP_OK;
@@ -193,11 +193,11 @@ int call_serve(acp_lane *lane, const struct link *link, const struct message *m,
         rc = reach_all(lane, c, link ? ACP_GA_NULL : m->dst);
     if (rc == ACP_OK && !link) {
         c->in = taken;
-        rc = move(lane, m->dst, (struct place){taken, false}, c->in_size);
+        rc = chunk_move(lane, m->dst, (struct place){taken, false}, c->in_size);
     }
     if (rc == ACP_OK)
         rc = method_run(lane, c);
     if (rc == ACP_OK && !link)
-        rc = move(lane, m->dst, (struct place){brought, true}, c->out_size);
+        rc = chunk_move(lane, m->dst, (struct place){brought, true}, c->out_size);
     return rc;
 }

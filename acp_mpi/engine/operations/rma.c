@@ -6,7 +6,7 @@
 #include "peers/newcomers.h"
 #include "transport/shm_ring.h"
 
-static acp_handle_t refuse(acp_lane *lane, int status, acp_ga_t ga, uint64_t size)
+static acp_handle_t call_refuse(acp_lane *lane, int status, acp_ga_t ga, uint64_t size)
 {
     fail(lane, status, ga, size);
     return 0;
@@ -89,7 +89,7 @@ acp_handle_t acp_atomic(acp_lane *lane, acp_kind kind, acp_ga_t dst, acp_ga_t sr
     acp_engine *e = lane->engine;
     uint32_t width = atomic_width((uint8_t)kind);
     if (unlikely(src & (width - 1)))
-        return refuse(lane, ACP_E_ALIGN, src, width);
+        return call_refuse(lane, ACP_E_ALIGN, src, width);
     if (likely(order_met(e, lane, order))) {
         const struct translation *s = lane_find(lane, ROLE_SRC, src, width), *d = NULL;
         if (likely(s && (dst == ACP_GA_NULL || (d = lane_find(lane, ROLE_DST, dst, width))))) {

@@ -107,8 +107,8 @@ static struct op *task_of(acp_engine *e, const struct peer *client, uint64_t id)
     return NULL;
 }
 
-static void settle(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
-                   const acp_fault *fault, uint64_t value)
+static void task_settle(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                        const acp_fault *fault, uint64_t value)
 {
     if (fault && fault->status != ACP_OK)
         remember_failure(from, m->id, fault);
@@ -126,7 +126,7 @@ void put_served(acp_lane *lane, struct peer *from, struct link *link, const stru
                 int rc)
 {
     if (rc != ACP_OK || !(m->flags & PART_SILENT))
-        settle(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, 0);
+        task_settle(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, 0);
 }
 
 void task_reply(acp_lane *lane, struct op *op)
@@ -134,7 +134,7 @@ void task_reply(acp_lane *lane, struct op *op)
     struct message m = op->command;
     m.id = op->client_id;
     if (op->client)
-        settle(lane, op->client, op->client_link, &m, &op->fault, op->result);
+        task_settle(lane, op->client, op->client_link, &m, &op->fault, op->result);
 }
 
 static int serve_get(acp_lane *lane, struct peer *from, struct link *link,
@@ -148,7 +148,7 @@ static int serve_get(acp_lane *lane, struct peer *from, struct link *link,
         rc = reach != REACH_LOAD ? fail(lane, ACP_E_UNREGISTERED, m->src, m->a)
                                  : translate(lane, m->src, m->a, &t, &reach);
     if (rc != ACP_OK) {
-        settle(lane, from, link, m, &lane->fault, 0);
+        task_settle(lane, from, link, m, &lane->fault, 0);
         return rc;
     }
     send_reply(lane, from, link, m, NULL, 0, t.base + (m->src - t.low), m->a);
@@ -216,7 +216,7 @@ static void begin_task(acp_lane *lane, struct peer *from, struct link *link,
     struct op *op = task_new(e);
     if (!op) {
         fail(lane, ACP_E_SYSTEM, m->src, m->a);
-        settle(lane, from, link, m, &lane->fault, 0);
+        task_settle(lane, from, link, m, &lane->fault, 0);
         return;
     }
     op->command = *m;
@@ -230,7 +230,7 @@ static void begin_task(acp_lane *lane, struct peer *from, struct link *link,
         op->payload = malloc(size);
         if (!op->payload) {
             fail(lane, ACP_E_SYSTEM, m->dst, m->a);
-            settle(lane, from, link, m, &lane->fault, 0);
+            task_settle(lane, from, link, m, &lane->fault, 0);
             op->client = NULL;
             task_free(e, op);
             return;
@@ -257,14 +257,14 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
     acp_engine *e = lane->engine;
     if (m->kind == ACP_PUT && (m->a != size || !payload)) {
         fail(lane, ACP_E_ARGUMENT, m->dst, m->a);
-        settle(lane, from, link, m, &lane->fault, 0);
+        task_settle(lane, from, link, m, &lane->fault, 0);
         return;
     }
     if (m->after && m->kind != ACP_CALL) {
         const acp_fault *earlier = earlier_failure(from, m->after);
         if (earlier) {
             acp_fault fault = *earlier;
-            settle(lane, from, link, m, &fault, 0);
+            task_settle(lane, from, link, m, &fault, 0);
             return;
         }
         struct op *then = e->ops.tasks ? task_of(e, from, m->after) : NULL;
@@ -275,7 +275,7 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
     }
     if (is_atomic(m->kind) && (m->src & (atomic_width(m->kind) - 1))) {
         fail(lane, ACP_E_ALIGN, m->src, atomic_width(m->kind));
-        settle(lane, from, link, m, &lane->fault, 0);
+        task_settle(lane, from, link, m, &lane->fault, 0);
     } else if (m->kind == ACP_GET || m->kind == ACP_BATCH || m->kind == ACP_CALL) {
         if ((link && !link_room(link)) ||
             serve_now(lane, from, link, m, payload, size) == ACP_E_BUSY)
@@ -291,7 +291,7 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
         else if (rc == ACP_OK && link && m->flags & ANSWER_TOGETHER)
             answers_add(lane, link, m);
         else
-            settle(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, old);
+            task_settle(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, old);
     } else {
         begin_task(lane, from, link, m, payload, size, NULL);
     }

@@ -148,8 +148,8 @@ static acp_handle_t submit_many(acp_lane *lane, struct many *m, acp_handle_t ord
 }
 
 /* Is every element in reach of load and store? Raises the errors that can be detected now. */
-static int check(acp_lane *lane, acp_column ga, acp_column size, uint64_t width, uint32_t role,
-                 uint64_t count, bool may_be_null, bool *loaded, uint64_t *bad)
+static int columns_check(acp_lane *lane, acp_column ga, acp_column size, uint64_t width, uint32_t role,
+                         uint64_t count, bool may_be_null, bool *loaded, uint64_t *bad)
 {
     for (uint64_t i = 0; i < count; i++) {
         acp_ga_t address = at(ga, i);
@@ -237,8 +237,8 @@ acp_handle_t acp_copy_many(acp_lane *lane, acp_column dst, acp_column src, acp_c
                            uint64_t count, acp_handle_t order, uint64_t *bad)
 {
     bool loaded = true;
-    if (check(lane, dst, size, 0, ROLE_DST, count, false, &loaded, bad) != ACP_OK ||
-        check(lane, src, size, 0, ROLE_SRC, count, false, &loaded, bad) != ACP_OK)
+    if (columns_check(lane, dst, size, 0, ROLE_DST, count, false, &loaded, bad) != ACP_OK ||
+        columns_check(lane, src, size, 0, ROLE_SRC, count, false, &loaded, bad) != ACP_OK)
         return 0;
     if (loaded && order_met(lane->engine, lane, order))
         return copy_loaded_many(lane, dst, src, size, count, bad) == ACP_OK
@@ -254,7 +254,7 @@ acp_handle_t acp_atomic_many(acp_lane *lane, acp_kind kind, acp_column ga, acp_c
 {
     bool loaded = true;
     uint32_t width = atomic_width((uint8_t)kind);
-    if (check(lane, ga, ga, width, ROLE_SRC, count, false, &loaded, bad) != ACP_OK)
+    if (columns_check(lane, ga, ga, width, ROLE_SRC, count, false, &loaded, bad) != ACP_OK)
         return 0;
     if (!loaded || !order_met(lane->engine, lane, order)) {
         const acp_column columns[4] = {{NULL, 0}, ga, value, compare};

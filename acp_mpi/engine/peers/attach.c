@@ -93,7 +93,7 @@ static size_t bounded(size_t bytes) /* the space is padded and may hold one more
     return bytes < sizeof(int[GIVEN]) ? bytes : sizeof(int[GIVEN]);
 }
 
-static void drop(int fds[GIVEN])
+static void given_drop(int fds[GIVEN])
 {
     for (int i = 0; i < GIVEN; i++) {
         if (fds[i] >= 0)
@@ -103,7 +103,7 @@ static void drop(int fds[GIVEN])
 }
 
 /* Whether the listener at an abstract name is the process of `row`: these names are free for all users of the host. */
-static bool is_of(int fd, const struct row *row)
+static bool file_is_of(int fd, const struct row *row)
 {
     struct ucred who;
     socklen_t size = sizeof who;
@@ -113,14 +113,14 @@ static bool is_of(int fd, const struct row *row)
 
 /* Requests the peer's descriptors, and meanwhile serves requests of others: two processes that open each other would
  * deadlock otherwise. */
-static void ask(acp_engine *e, const struct row *row, int fds[GIVEN])
+static void giver_ask(acp_engine *e, const struct row *row, int fds[GIVEN])
 {
     struct sockaddr_un name;
     socklen_t size = socket_name(&name, "memory", row->nonce);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return;
-    if (connect(fd, (struct sockaddr *)&name, size) || !is_of(fd, row)) {
+    if (connect(fd, (struct sockaddr *)&name, size) || !file_is_of(fd, row)) {
         close(fd);
         return;
     }
@@ -176,7 +176,7 @@ static int open_of(const struct row *row)
     return open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
-static void take(const acp_engine *e, const struct peer *p, int fds[GIVEN])
+static void given_take(const acp_engine *e, const struct peer *p, int fds[GIVEN])
 {
     struct control head;
     fds[MEMORY] = open_of(&p->row);
@@ -193,7 +193,7 @@ static bool usable(const acp_engine *e, const struct peer *p, int fds[GIVEN])
             close(fds[TABLE]);
         return true;
     }
-    drop(fds);
+    given_drop(fds);
     return false;
 }
 
@@ -202,20 +202,20 @@ int attach_table(acp_engine *e, const struct row *place, uint64_t nonce)
     int fds[GIVEN] = {-1, -1, open_of(place)};
     for (int way = 0; way < 2; way++) {
         if (way == 1)
-            ask(e, place, fds);
+            giver_ask(e, place, fds);
         int table = fds[TABLE];
         if (table >= 0 && table_genuine(e, table, place->uid, nonce)) {
             fds[TABLE] = -1;
-            drop(fds);
+            given_drop(fds);
             return table;
         }
-        drop(fds);
+        given_drop(fds);
     }
     return -1;
 }
 
 /* Is this process dead, or about to be? An ending process closes its descriptors before it counts as dead. */
-static bool ended(const struct peer *p)
+static bool has_ended(const struct peer *p)
 {
     struct pollfd end = {.fd = p->pidfd, .events = POLLIN};
     int fd = open_of(&p->row);
@@ -231,16 +231,16 @@ int attach_open(acp_engine *e, struct peer *p, uint8_t *opened, bool *later)
 {
     int fds[GIVEN] = {-1, -1, -1};
     errno = 0;
-    take(e, p, fds);
+    given_take(e, p, fds);
     *later = own_want(errno);
     *opened = OPENED_PROC;
     if (!usable(e, p, fds)) {
         errno = 0;
-        ask(e, &p->row, fds);
+        giver_ask(e, &p->row, fds);
         *later |= own_want(errno);
         *opened = OPENED_SOCKET;
         if (!usable(e, p, fds)) {
-            bool dead = ended(p);
+            bool dead = has_ended(p);
             *later &= !dead;
             return dead ? ACP_E_LOST : ACP_E_SYSTEM;
         }

@@ -13,7 +13,7 @@
 
 #define PIECE 16384u /* rows at a time, which bounds the memory for them */
 
-static int make(acp_engine *e)
+static int table_make(acp_engine *e)
 {
     struct table_head head = {.magic = TABLE_MAGIC, .version = LAYOUT_VERSION,
                               .nonce = e->row.nonce, .node = e->config.node};
@@ -111,7 +111,7 @@ static int append_with(acp_engine *e, uint32_t first, const struct row *rows, ui
     return ACP_OK;
 }
 
-static int append(acp_engine *e, uint32_t first, const struct row *rows, uint32_t count)
+static int rows_append(acp_engine *e, uint32_t first, const struct row *rows, uint32_t count)
 {
     uint32_t room = 16;
     while (room < 2 * (e->job.table.head->nodes + count))
@@ -136,7 +136,7 @@ static bool same_member(unsigned char *packed, const unsigned char *there)
     return memcmp(packed, there, TABLE_ROW) == 0;
 }
 
-static int add(acp_engine *e, uint32_t first, const struct row *rows, uint32_t count)
+static int rows_join(acp_engine *e, uint32_t first, const struct row *rows, uint32_t count)
 {
     int rc = lock(e);
     if (rc != ACP_OK)
@@ -151,7 +151,7 @@ static int add(acp_engine *e, uint32_t first, const struct row *rows, uint32_t c
             rc = ACP_E_ARGUMENT;
     }
     if (rc == ACP_OK && i < count)
-        rc = append(e, first + i, rows + i, count - i);
+        rc = rows_append(e, first + i, rows + i, count - i);
     unlock(e);
     return rc;
 }
@@ -160,14 +160,14 @@ int acp_table_add(acp_engine *e, uint32_t first, const uint8_t *rows, uint32_t c
 {
     if (first > ACP_RANKS_MAX || count > ACP_RANKS_MAX - first)
         return ACP_E_ARGUMENT;
-    int rc = e->job.table.base ? ACP_OK : make(e);
+    int rc = e->job.table.base ? ACP_OK : table_make(e);
     struct row *piece = malloc((count < PIECE ? count : PIECE) * sizeof *piece + 1);
     if (rc == ACP_OK && !piece)
         rc = ACP_E_SYSTEM;
     for (uint32_t done = 0, n; rc == ACP_OK && done < count; done += n) {
         n = count - done < PIECE ? count - done : PIECE;
         memcpy(piece, rows + (uint64_t)done * ACP_ROW_SIZE, n * sizeof *piece);
-        rc = add(e, first + done, piece, n);
+        rc = rows_join(e, first + done, piece, n);
     }
     free(piece);
     return rc;

@@ -33,7 +33,7 @@ void c_api_forked(void)
     atomic_store(&finding, 0);
 }
 
-static int failed(int status, acp_ga_t ga)
+static int api_failed(int status, acp_ga_t ga)
 {
     last_fault = (acp_fault){.status = status, .error = status == ACP_E_SYSTEM ? errno : 0, .ga = ga,
                              .rank = acp_ga_rank(ga)};
@@ -55,7 +55,7 @@ static acp_engine *enter(void)
         acp_engine_enter(e);
     atomic_fetch_sub(&finding, 1);
     if (!e)
-        failed(ACP_E_CLOSED, ACP_GA_NULL);
+        api_failed(ACP_E_CLOSED, ACP_GA_NULL);
     return e;
 }
 
@@ -66,7 +66,7 @@ struct call {
 };
 
 /* Lanes are few and held briefly. */
-static bool begin(struct call *c)
+static bool api_begin(struct call *c)
 {
     do {
         atomic_fetch_add(&finding, 1);
@@ -75,13 +75,13 @@ static bool begin(struct call *c)
         atomic_fetch_sub(&finding, 1);
     } while (c->engine && !c->lane && !sched_yield());
     if (!c->lane)
-        return failed(ACP_E_CLOSED, ACP_GA_NULL) == ACP_OK;
+        return api_failed(ACP_E_CLOSED, ACP_GA_NULL) == ACP_OK;
     acp_lane_previous(c->lane, c_api_previous);
     return true;
 }
 
 /* Gives the lane back and returns the status, with its fault kept. */
-static int end(struct call *c, bool done)
+static int api_end(struct call *c, bool done)
 {
     int status = done ? ACP_OK : took(acp_lane_fault(c->lane));
     acp_lane_give(c->lane);
@@ -89,16 +89,16 @@ static int end(struct call *c, bool done)
 }
 
 /* Ends a try; true: there was no room for the operation, and now there may be some. */
-static bool again(struct call *c, bool done)
+static bool api_again(struct call *c, bool done)
 {
-    if (end(c, done) != ACP_E_BUSY)
+    if (api_end(c, done) != ACP_E_BUSY)
         return false;
     acp_engine *e = enter();
     if (!e)
         return false;
     int status = acp_wait_room(e, ACP_FOREVER);
     acp_engine_exit(e);
-    return status == ACP_OK || failed(status, ACP_GA_NULL) == ACP_OK;
+    return status == ACP_OK || api_failed(status, ACP_GA_NULL) == ACP_OK;
 }
 
 static acp_handle_t issued(acp_handle_t handle)
@@ -117,29 +117,29 @@ static int first_failure(acp_engine *e, acp_handle_t upto, bool alone)
 
 /* The end of a call that returns when its operation is over: what that writes to is the caller's then. The
  * engine has been entered. */
-static int finish(acp_engine *e, acp_handle_t handle)
+static int api_finish(acp_engine *e, acp_handle_t handle)
 {
     bool interrupted = false;
     int status;
     while ((status = acp_wait(e, handle, ACP_FOREVER)) == ACP_E_INTERRUPTED)
         interrupted = true;
-    status = status == ACP_OK ? first_failure(e, handle, true) : failed(status, ACP_GA_NULL);
+    status = status == ACP_OK ? first_failure(e, handle, true) : api_failed(status, ACP_GA_NULL);
     acp_engine_exit(e);
     c_api_previous = 1;
-    return status == ACP_OK && interrupted ? failed(ACP_E_INTERRUPTED, ACP_GA_NULL) : status;
+    return status == ACP_OK && interrupted ? api_failed(ACP_E_INTERRUPTED, ACP_GA_NULL) : status;
 }
 
 /* Ends a try of a blocking call; true: another one. */
 static bool blocked(struct call *c, int rc, acp_handle_t pending, int *status)
 {
     if (rc != ACP_OK || !pending) {
-        bool more = again(c, rc == ACP_OK);
+        bool more = api_again(c, rc == ACP_OK);
         *status = rc == ACP_OK ? ACP_OK : last_fault.status;
         return more;
     }
     acp_engine_enter(c->engine); /* before the lane goes */
-    end(c, true);
-    *status = finish(c->engine, pending);
+    api_end(c, true);
+    *status = api_finish(c->engine, pending);
     return false;
 }
 
@@ -173,7 +173,7 @@ static int complete_in(acp_engine *e, acp_handle_t handle)
     if (acp_quiet(e))
         return ACP_OK;
     int status = acp_complete(e, handle, ACP_FOREVER);
-    return status == ACP_OK ? first_failure(e, handle, false) : failed(status, ACP_GA_NULL);
+    return status == ACP_OK ? first_failure(e, handle, false) : api_failed(status, ACP_GA_NULL);
 }
 
 static int api_complete(acp_handle_t handle)
@@ -195,7 +195,7 @@ static int api_wait(acp_handle_t handle)
         return ACP_E_CLOSED;
     handle = handle == ACP_HANDLE_CONT ? c_api_previous : handle;
     int status = acp_wait(e, handle, ACP_FOREVER);
-    status = status == ACP_OK ? first_failure(e, handle, true) : failed(status, ACP_GA_NULL);
+    status = status == ACP_OK ? first_failure(e, handle, true) : api_failed(status, ACP_GA_NULL);
     acp_engine_exit(e);
     return status;
 }
@@ -219,7 +219,7 @@ static int api_sync(void)
     if (status == ACP_OK) {
         status = acp_barrier(e, NULL, 0, 0, ACP_FOREVER);
         if (status != ACP_OK) {
-            failed(status, ACP_GA_NULL);
+            api_failed(status, ACP_GA_NULL);
             last_fault.rank = acp_trouble_rank(e);
         }
     }
@@ -231,7 +231,7 @@ static bool is_rank(acp_engine *e, int rank)
 {
     if (rank >= 0 && acp_known(e, (uint64_t)rank))
         return true;
-    failed(ACP_E_RANK, ACP_GA_NULL);
+    api_failed(ACP_E_RANK, ACP_GA_NULL);
     last_fault.rank = rank;
     return false;
 }
@@ -251,28 +251,28 @@ static acp_atkey_t api_register_memory(void *address, size_t size, int color)
 {
     struct call c;
     acp_ga_t ga = ACP_GA_NULL;
-    if (!begin(&c))
+    if (!api_begin(&c))
         return 0;
     int status = acp_segment_register(c.lane, address, size, (uint32_t)color, &ga);
-    return end(&c, status == ACP_OK) == ACP_OK ? ga : 0;
+    return api_end(&c, status == ACP_OK) == ACP_OK ? ga : 0;
 }
 
 static int api_unregister_memory(acp_atkey_t key)
 {
     struct call c;
     uint64_t ticket;
-    if (!begin(&c))
+    if (!api_begin(&c))
         return ACP_E_CLOSED;
     int status = acp_segment_retire(c.lane, key, 0, &ticket);
     acp_engine *e = c.engine;
     acp_engine_enter(e);
-    status = end(&c, status == ACP_OK);
+    status = api_end(&c, status == ACP_OK);
     if (status == ACP_OK) {
         bool interrupted = false;
         while ((status = acp_segment_quiet(e, ticket, ACP_FOREVER)) == ACP_E_INTERRUPTED)
             interrupted = true;
         if (status != ACP_OK || interrupted)
-            status = failed(interrupted ? ACP_E_INTERRUPTED : status, key);
+            status = api_failed(interrupted ? ACP_E_INTERRUPTED : status, key);
     }
     acp_engine_exit(e);
     return status;
@@ -283,17 +283,17 @@ static acp_ga_t api_query_ga(acp_atkey_t key, const void *address)
     struct call c;
     void *start = NULL;
     acp_ga_t ga = ACP_GA_NULL;
-    if (!begin(&c))
+    if (!api_begin(&c))
         return ACP_GA_NULL;
     int status = acp_query_address(c.lane, key, 1, &start);
     if (status == ACP_OK) {
         ga = key + (acp_ga_t)((const char *)address - (const char *)start);
         status = (const char *)address < (const char *)start ? ACP_E_BOUNDS : acp_check(c.lane, ga, 1);
     }
-    if (end(&c, status == ACP_OK || status == ACP_E_BOUNDS) == ACP_OK && status == ACP_OK)
+    if (api_end(&c, status == ACP_OK || status == ACP_E_BOUNDS) == ACP_OK && status == ACP_OK)
         return ga;
     if (status == ACP_E_BOUNDS)
-        failed(status, ga);
+        api_failed(status, ga);
     return ACP_GA_NULL;
 }
 
@@ -301,10 +301,10 @@ static void *api_query_address(acp_ga_t ga)
 {
     struct call c;
     void *address = NULL;
-    if (!begin(&c))
+    if (!api_begin(&c))
         return NULL;
     int status = acp_query_address(c.lane, ga, 1, &address);
-    return end(&c, status == ACP_OK) == ACP_OK ? address : NULL;
+    return api_end(&c, status == ACP_OK) == ACP_OK ? address : NULL;
 }
 
 static int api_query_rank(acp_ga_t ga)
@@ -324,10 +324,10 @@ static acp_ga_t api_malloc(size_t size, int rank)
     acp_handle_t pending;
     int rc, status;
     do {
-        if (!begin(&c))
+        if (!api_begin(&c))
             return ACP_GA_NULL;
         if (!is_rank(c.engine, rank)) {
-            end(&c, true);
+            api_end(&c, true);
             return ACP_GA_NULL;
         }
         rc = acp_malloc(c.lane, (uint32_t)rank, size, &answer, &pending);
@@ -342,12 +342,12 @@ static int api_free(acp_ga_t ga)
     acp_handle_t pending;
     int rc, status;
     do {
-        if (!begin(&c))
+        if (!api_begin(&c))
             return ACP_E_CLOSED;
         rc = acp_free(c.lane, ga, &answer, &pending);
     } while (blocked(&c, rc, pending, &status));
     while (status == ACP_OK && answer.result[0]) { /* the heap would give memory back to the system */
-        if (!begin(&c))
+        if (!api_begin(&c))
             return ACP_E_CLOSED;
         rc = acp_heap_tidy(c.lane, (uint32_t)acp_ga_rank(ga), &answer, &pending);
         blocked(&c, rc, pending, &status);
@@ -360,10 +360,10 @@ static acp_handle_t api_copy(acp_ga_t dst, acp_ga_t src, size_t size, acp_handle
     struct call c;
     acp_handle_t handle;
     do {
-        if (!begin(&c))
+        if (!api_begin(&c))
             return 0;
         handle = acp_copy(c.lane, dst, src, size, order);
-    } while (again(&c, handle != 0));
+    } while (api_again(&c, handle != 0));
     return issued(handle);
 }
 
@@ -372,10 +372,10 @@ static acp_handle_t api_iput(acp_ga_t dst, const void *src, size_t size, acp_han
     struct call c;
     acp_handle_t handle;
     do {
-        if (!begin(&c))
+        if (!api_begin(&c))
             return 0;
         handle = acp_iput(c.lane, dst, src, size, order);
-    } while (again(&c, handle != 0));
+    } while (api_again(&c, handle != 0));
     return issued(handle);
 }
 
@@ -384,10 +384,10 @@ static acp_handle_t api_iget(void *dst, acp_ga_t src, size_t size, acp_handle_t 
     struct call c;
     acp_handle_t handle;
     do {
-        if (!begin(&c))
+        if (!api_begin(&c))
             return 0;
         handle = acp_iget(c.lane, dst, src, size, order);
-    } while (again(&c, handle != 0));
+    } while (api_again(&c, handle != 0));
     return issued(handle);
 }
 
@@ -397,7 +397,7 @@ static int api_put(acp_ga_t dst, const void *src, size_t size)
     acp_handle_t pending;
     int rc, status;
     do {
-        if (!begin(&c))
+        if (!api_begin(&c))
             return ACP_E_CLOSED;
         rc = acp_put(c.lane, dst, src, size, &pending);
     } while (blocked(&c, rc, pending, &status));
@@ -410,7 +410,7 @@ static int api_get(void *dst, acp_ga_t src, size_t size)
     acp_handle_t pending;
     int rc, status;
     do {
-        if (!begin(&c))
+        if (!api_begin(&c))
             return ACP_E_CLOSED;
         rc = acp_get(c.lane, dst, src, size, &pending);
     } while (blocked(&c, rc, pending, &status));
@@ -423,10 +423,10 @@ static acp_handle_t atomic(acp_kind kind, acp_ga_t dst, acp_ga_t src, uint64_t v
     struct call c;
     acp_handle_t handle;
     do {
-        if (!begin(&c))
+        if (!api_begin(&c))
             return 0;
         handle = acp_atomic(c.lane, kind, dst, src, value, old, order);
-    } while (again(&c, handle != 0));
+    } while (api_again(&c, handle != 0));
     return issued(handle);
 }
 
@@ -436,7 +436,7 @@ static int fetch(acp_kind kind, acp_ga_t ga, uint64_t value, uint64_t old, uint6
     acp_handle_t pending;
     int rc, status;
     do {
-        if (!begin(&c))
+        if (!api_begin(&c))
             return ACP_E_CLOSED;
         rc = acp_fetch(c.lane, kind, ga, value, old, was, &pending);
     } while (blocked(&c, rc, pending, &status));
@@ -486,16 +486,16 @@ static int wait_until(acp_ga_t ga, uint32_t width, acp_compare compare, uint64_t
     struct call c;
     acp_word word;
     if (compare > ACP_GE)
-        return failed(ACP_E_ARGUMENT, ga);
-    if (!begin(&c))
+        return api_failed(ACP_E_ARGUMENT, ga);
+    if (!api_begin(&c))
         return ACP_E_CLOSED;
     acp_engine *e = c.engine;
     acp_engine_enter(e);
-    int status = end(&c, acp_word_find(c.lane, ga, width, &word) == ACP_OK);
+    int status = api_end(&c, acp_word_find(c.lane, ga, width, &word) == ACP_OK);
     if (status == ACP_OK) {
         status = acp_word_wait(e, &word, compare, value, false, NULL, -1, timeout);
         if (status != ACP_OK)
-            failed(status, ga);
+            api_failed(status, ga);
     }
     acp_engine_exit(e);
     return status;

@@ -26,19 +26,19 @@ cdef extern from "inspect/heap_walk.h" nogil:
         uint32_t rank, pid
         int memory_fd
         uint64_t nonce
-    int c_survey_heap "survey_heap"(int, uint64_t, uint32_t, survey *)
-    void survey_free(survey *)
+    int c_survey_heap "heap_walk_rank"(int, uint64_t, uint32_t, survey *)
+    void heap_walk_free(survey *)
     ctypedef struct survey_work "struct survey_doing":
         uint32_t rank, doing, awaited
         uint64_t notice
-    int c_survey_doing "survey_doing"(int, uint64_t, survey_work *)
+    int c_survey_doing "heap_walk_doing"(int, uint64_t, survey_work *)
     enum:
         FRAME_HEAD
         NOTICE_OFFSET
         POST_OFFSET
-    void survey_ask(unsigned char *)
-    int survey_hear(const unsigned char *, survey_work *)
-    int c_survey_members "survey_members"(int, survey_member *, uint32_t, uint32_t *)
+    void query_ask(unsigned char *)
+    int query_hear(const unsigned char *, survey_work *)
+    int c_survey_members "ranks_members"(int, survey_member *, uint32_t, uint32_t *)
 
 DEF MEMBERS = 4096  # that share a node
 
@@ -81,7 +81,7 @@ def survey_doing(int fd, uint64_t nonce) -> tuple[int, int | None, int] | None:
 def doing_question() -> bytes:
     """Return what to send to the links of a process, after the handshake, to learn what it does."""
     cdef unsigned char question[FRAME_HEAD]
-    survey_ask(question)
+    query_ask(question)
     return question[:FRAME_HEAD]
 
 
@@ -92,7 +92,7 @@ def doing_answer(bytes answer not None) -> tuple[int, int, int | None, int]:
     not an answer.
     """
     cdef survey_work work
-    if len(answer) != FRAME_HEAD or survey_hear(answer, &work) != ACP_OK:
+    if len(answer) != FRAME_HEAD or query_hear(answer, &work) != ACP_OK:
         raise ValueError("doing_answer: a damaged answer, or one of another version of acp_mpi")
     return work.rank, work.doing, work.awaited - 1 if work.awaited else None, work.notice
 
@@ -137,4 +137,4 @@ def survey_heap(int fd, uint32_t rank, uint64_t nonce, uint32_t cells) -> tuple[
         heap = (s.size, s.used, s.free, s.largest, s.blocks, s.fragments, s.committed, s.limit)
         return bool(seen.whole), heap, seen.others, edges, parts, containers
     finally:
-        survey_free(&seen)
+        heap_walk_free(&seen)

@@ -10,11 +10,11 @@ cdef extern from "containers/map_scatter.h" nogil:
         uint64_t *places
         uint64_t *starts
         unsigned char *records
-    uint64_t spread_unit(const spread *)
-    void spread_hash(spread *)
-    void spread_deal(spread *)
-    void spread_gather(const spread *, uint64_t, uint64_t, uint64_t, const unsigned char *,
-                       unsigned char *, unsigned char *)
+    uint64_t map_scatter_unit(const spread *)
+    void map_scatter_hash(spread *)
+    void map_scatter_deal(spread *)
+    void map_scatter_gather(const spread *, uint64_t, uint64_t, uint64_t, const unsigned char *,
+                            unsigned char *, unsigned char *)
 
 DEF DEALT = 65536  # elements at a time
 DEF NONE = 0xffffffffffffffff
@@ -97,7 +97,7 @@ cdef class Arrays:
         self.s.hashes = <uint64_t *>PyMem_Calloc(n + 1, 8)
         self.s.places = <uint64_t *>PyMem_Calloc(n + 1, 8)
         self.s.starts = <uint64_t *>PyMem_Calloc(parts * STRIPES + 1, 8)
-        self.s.records = <unsigned char *>PyMem_Calloc(n + 1, spread_unit(&self.s))
+        self.s.records = <unsigned char *>PyMem_Calloc(n + 1, map_scatter_unit(&self.s))
         if (self.s.hashes == NULL or self.s.places == NULL or self.s.starts == NULL
                 or self.s.records == NULL):
             raise MemoryError
@@ -117,8 +117,8 @@ cdef class Arrays:
         if self.valued:
             self.s.values = <unsigned char *>self.values.buf + first * self.s.value_size
         with nogil:
-            spread_hash(&self.s)
-            spread_deal(&self.s)
+            map_scatter_hash(&self.s)
+            map_scatter_deal(&self.s)
         return 0
 
 
@@ -133,7 +133,7 @@ cdef class ManyHandle(PartsHandle):
         """Put in `total` elements from two buffers (values None: there are none)."""
         cdef Arrays a = Arrays(keys, values, self._key_codec.bytes_each,
                                self._value_codec.bytes_each, total, self.count)
-        cdef uint64_t unit = spread_unit(&a.s), each = CALL_MOST // unit
+        cdef uint64_t unit = map_scatter_unit(&a.s), each = CALL_MOST // unit
         cdef uint64_t first, at, end, n
         cdef uint32_t part
         cdef Call c
@@ -168,7 +168,7 @@ cdef class ManyHandle(PartsHandle):
         """Find `total` keys; values and whether they are there go into two buffers."""
         cdef Arrays a = Arrays(keys, None, self._key_codec.bytes_each,
                                self._value_codec.bytes_each, total, self.count)
-        cdef uint64_t unit = spread_unit(&a.s), size = self._value_codec.bytes_each
+        cdef uint64_t unit = map_scatter_unit(&a.s), size = self._value_codec.bytes_each
         cdef uint64_t out = 8 + ((size + 7) & ~7), each = CALL_MOST // max(unit, out)
         cdef uint64_t first, at, end, n
         cdef uint32_t part
@@ -202,7 +202,7 @@ cdef class ManyHandle(PartsHandle):
         cdef uint64_t done
         while True:
             done = c.call.result[1]
-            spread_gather(s, at, done, s.value_size, <unsigned char *>c.call.out, values, found)
+            map_scatter_gather(s, at, done, s.value_size, <unsigned char *>c.call.out, values, found)
             at += done
             if not self.goes_on(function, c):
                 return 0

@@ -65,7 +65,7 @@ static struct wire *wire_new(acp_engine *e, int fd, uint32_t events, uint64_t pa
 
 /* Time for one address: before the peer counts as dead all its addresses are tried, and more than once, for one may
  * lead nowhere. */
-static uint64_t patience(const acp_engine *e, const struct peer *p)
+static uint64_t silence_limit(const acp_engine *e, const struct peer *p)
 {
     uint64_t share = e->config.peer_timeout_ns / (2 * endpoint_count(e, p));
     return share < HANDSHAKE_NS ? share : HANDSHAKE_NS;
@@ -81,7 +81,7 @@ struct wire *wire_call(acp_engine *e, struct link *link, uint32_t attempt)
         return NULL;
     int rc = connect(fd, (struct sockaddr *)&s, size);
     struct wire *wire =
-        rc && errno != EINPROGRESS ? NULL : wire_new(e, fd, EPOLLIN | EPOLLOUT, patience(e, p));
+        rc && errno != EINPROGRESS ? NULL : wire_new(e, fd, EPOLLIN | EPOLLOUT, silence_limit(e, p));
     if (!wire) {
         int error = errno;
         close(fd);

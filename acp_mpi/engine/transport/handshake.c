@@ -35,7 +35,7 @@ static const struct {
     [PROOF] = {"ACPP", ACP_PROOF_SIZE},
 };
 
-static uint8_t *place(acp_handshake *hs, int which)
+static uint8_t *part_place(acp_handshake *hs, int which)
 {
     return which == HELLO ? hs->hello : which == CHALLENGE ? hs->challenge : hs->proof;
 }
@@ -88,9 +88,9 @@ static void client_mac(const acp_handshake *hs, uint8_t out[ACP_SHA256_SIZE])
 }
 
 /* An empty message of one's own, to be filled in and sent. */
-static uint8_t *compose(acp_handshake *hs, int which)
+static uint8_t *part_compose(acp_handshake *hs, int which)
 {
-    uint8_t *p = place(hs, which);
+    uint8_t *p = part_place(hs, which);
     memset(p, 0, message[which].size);
     memcpy(p, message[which].magic, MAGIC_SIZE);
     if (which != PROOF) {
@@ -103,17 +103,17 @@ static uint8_t *compose(acp_handshake *hs, int which)
 static void send_message(acp_handshake *hs, int which)
 {
     hs->out_len = message[which].size;
-    memcpy(hs->out, place(hs, which), hs->out_len);
+    memcpy(hs->out, part_place(hs, which), hs->out_len);
 }
 
-static int await(acp_handshake *hs, int which)
+static int part_await(acp_handshake *hs, int which)
 {
     hs->awaited = which;
     hs->in_len = 0;
     return ACP_HANDSHAKE_MORE;
 }
 
-static int end(acp_handshake *hs, int result)
+static int handshake_end(acp_handshake *hs, int result)
 {
     explicit_bzero(hs->secret, sizeof hs->secret);
     return hs->result = result;
@@ -125,16 +125,16 @@ static int end(acp_handshake *hs, int result)
  * is made from it) still learns the reason, so that its user reads more than "connection closed". */
 static int answer_hello(acp_handshake *hs, int verdict)
 {
-    uint8_t *challenge = compose(hs, CHALLENGE);
+    uint8_t *challenge = part_compose(hs, CHALLENGE);
     challenge[AT_STATUS] = (uint8_t)-verdict;
     if (verdict != ACP_HANDSHAKE_BAD_VERSION && verdict != ACP_HANDSHAKE_BAD_JOB) {
         store_le(challenge + AT_SERVER_SLOT, hs->slot, 4);
         if (!fill_random(challenge + AT_SERVER_NONCE, NONCE_SIZE))
-            return end(hs, ACP_HANDSHAKE_NO_RANDOM);
+            return handshake_end(hs, ACP_HANDSHAKE_NO_RANDOM);
         server_mac(hs, challenge + AT_SERVER_MAC);
     }
     send_message(hs, CHALLENGE);
-    return verdict < 0 ? end(hs, verdict) : await(hs, PROOF);
+    return verdict < 0 ? handshake_end(hs, verdict) : part_await(hs, PROOF);
 }
 
 static int judge_hello(const acp_handshake *hs)
@@ -155,11 +155,11 @@ static int judge_proof(acp_handshake *hs)
     uint8_t mac[ACP_SHA256_SIZE];
     client_mac(hs, mac);
     if (!acp_equal_ct(mac, hs->proof + AT_CLIENT_MAC, sizeof mac))
-        return end(hs, ACP_HANDSHAKE_BAD_MAC);
+        return handshake_end(hs, ACP_HANDSHAKE_BAD_MAC);
     hs->peer_role = hs->hello[AT_ROLE];
     hs->peer_slot = (uint32_t)load_le(hs->hello + AT_CLIENT_SLOT, 4);
     hs->peer_nonce = load_le(hs->hello + AT_PROCESS_NONCE, 8);
-    return end(hs, ACP_HANDSHAKE_DONE);
+    return handshake_end(hs, ACP_HANDSHAKE_DONE);
 }
 
 /* ---- Client ------------------------------------------------------------- */
@@ -171,26 +171,26 @@ static int judge_challenge(acp_handshake *hs)
     /* These come without a MAC: there is no secret or no format in common. Believing a forged one costs no more than
      * the cut its forger could make. */
     if (status == -ACP_HANDSHAKE_BAD_JOB || status == -ACP_HANDSHAKE_BAD_VERSION)
-        return end(hs, -status);
+        return handshake_end(hs, -status);
     uint8_t mac[ACP_SHA256_SIZE];
     server_mac(hs, mac);
     if (!acp_equal_ct(mac, challenge + AT_SERVER_MAC, sizeof mac))
-        return end(hs, ACP_HANDSHAKE_BAD_MAC);
+        return handshake_end(hs, ACP_HANDSHAKE_BAD_MAC);
     if (status == -ACP_HANDSHAKE_BAD_ROLE || status == -ACP_HANDSHAKE_WRONG_SLOT)
-        return end(hs, -status);
+        return handshake_end(hs, -status);
     if (status != 0)
-        return end(hs, ACP_HANDSHAKE_REFUSED);
+        return handshake_end(hs, ACP_HANDSHAKE_REFUSED);
     if (load_le(challenge + AT_SERVER_SLOT, 4) != hs->slot)
-        return end(hs, ACP_HANDSHAKE_WRONG_SLOT);
-    client_mac(hs, compose(hs, PROOF) + AT_CLIENT_MAC);
+        return handshake_end(hs, ACP_HANDSHAKE_WRONG_SLOT);
+    client_mac(hs, part_compose(hs, PROOF) + AT_CLIENT_MAC);
     send_message(hs, PROOF);
-    return end(hs, ACP_HANDSHAKE_DONE);
+    return handshake_end(hs, ACP_HANDSHAKE_DONE);
 }
 
 /* ---- Both --------------------------------------------------------------- */
 
-static void begin(acp_handshake *hs, const uint8_t *secret, const uint8_t *job,
-                  uint32_t slot)
+static void side_begin(acp_handshake *hs, const uint8_t *secret, const uint8_t *job,
+                       uint32_t slot)
 {
     memset(hs, 0, sizeof *hs);
     memcpy(hs->secret, secret, sizeof hs->secret);
@@ -202,39 +202,39 @@ int acp_handshake_client(acp_handshake *hs, const uint8_t secret[ACP_SECRET_SIZE
                          const uint8_t job[ACP_JOB_SIZE], acp_role role,
                          uint32_t slot, uint32_t want, uint64_t process_nonce)
 {
-    begin(hs, secret, job, want);
-    uint8_t *hello = compose(hs, HELLO);
+    side_begin(hs, secret, job, want);
+    uint8_t *hello = part_compose(hs, HELLO);
     hello[AT_ROLE] = (uint8_t)role;
     store_le(hello + AT_CLIENT_SLOT, slot, 4);
     store_le(hello + AT_WANTED_SLOT, want, 4);
     store_le(hello + AT_PROCESS_NONCE, process_nonce, 8);
     memcpy(hello + AT_JOB, job, sizeof hs->job);
     if (!fill_random(hello + AT_CLIENT_NONCE, NONCE_SIZE))
-        return end(hs, ACP_HANDSHAKE_NO_RANDOM);
+        return handshake_end(hs, ACP_HANDSHAKE_NO_RANDOM);
     send_message(hs, HELLO);
-    return await(hs, CHALLENGE);
+    return part_await(hs, CHALLENGE);
 }
 
 int acp_handshake_server(acp_handshake *hs, const uint8_t secret[ACP_SECRET_SIZE],
                          const uint8_t job[ACP_JOB_SIZE], uint32_t slot)
 {
-    begin(hs, secret, job, slot);
-    return await(hs, HELLO);
+    side_begin(hs, secret, job, slot);
+    return part_await(hs, HELLO);
 }
 
 /* Judge the bytes of the awaited message so far. */
 static int judge(acp_handshake *hs)
 {
-    const uint8_t *in = place(hs, hs->awaited);
+    const uint8_t *in = part_place(hs, hs->awaited);
     size_t magic = hs->in_len < MAGIC_SIZE ? hs->in_len : MAGIC_SIZE;
     if (memcmp(in, message[hs->awaited].magic, magic) != 0)
-        return end(hs, ACP_HANDSHAKE_BAD_MAGIC);
+        return handshake_end(hs, ACP_HANDSHAKE_BAD_MAGIC);
     /* a message of another version may have another size: no waiting for it */
     if (hs->awaited != PROOF &&
         ((hs->in_len > AT_VERSION && in[AT_VERSION] < ACP_HANDSHAKE_OLDEST) ||
          (hs->in_len > AT_OLDEST && in[AT_OLDEST] > ACP_HANDSHAKE_VERSION)))
         return hs->awaited == HELLO ? answer_hello(hs, ACP_HANDSHAKE_BAD_VERSION)
-                                    : end(hs, ACP_HANDSHAKE_BAD_VERSION);
+                                    : handshake_end(hs, ACP_HANDSHAKE_BAD_VERSION);
     if (hs->in_len < message[hs->awaited].size)
         return ACP_HANDSHAKE_MORE;
     switch (hs->awaited) {
@@ -251,7 +251,7 @@ int acp_handshake_feed(acp_handshake *hs, const void *data, size_t n, size_t *us
     while (hs->result == ACP_HANDSHAKE_MORE && *used < n) {
         size_t room = message[hs->awaited].size - hs->in_len;
         size_t take = n - *used < room ? n - *used : room;
-        memcpy(place(hs, hs->awaited) + hs->in_len, from + *used, take);
+        memcpy(part_place(hs, hs->awaited) + hs->in_len, from + *used, take);
         hs->in_len += take;
         *used += take;
         judge(hs);

@@ -41,7 +41,7 @@ void link_count_down(acp_engine *e, const struct link *link)
 }
 
 /* The probe's answer also acknowledges. */
-static void ask(struct link *link, uint64_t now)
+static void probe_send(struct link *link, uint64_t now)
 {
     struct message m = {.kind = ACP_PROBE};
     if (!link->asked && !link->wire->writing && wire_say(link->wire, &m, link->received))
@@ -69,7 +69,7 @@ static uint64_t link_tick(acp_lane *lane, struct link *link, uint64_t now, uint6
         return UINT64_MAX;
     }
     if (now - link->heard >= timeout / 8)
-        ask(link, now);
+        probe_send(link, now);
     return now + timeout / 8;
 }
 
@@ -105,7 +105,7 @@ bool links_have_arrived(acp_engine *e)
         if (link->heard >= link->asked)
             link->asked = 0;
         if (link->state == LINK_OPEN)
-            ask(link, now_ns());
+            probe_send(link, now_ns());
     }
     return arrived;
 }

@@ -103,7 +103,7 @@ static void link_close(acp_engine *e, struct link *link)
     e->tcp.dead_links = link;
 }
 
-static void bury(acp_engine *e)
+static void dead_free(acp_engine *e)
 {
     while (e->tcp.dead_links) {
         struct link *link = e->tcp.dead_links;
@@ -328,7 +328,7 @@ void links_bury(acp_engine *e)
     if (e->tcp.dead_wires)
         wires_bury(e);
     if (e->tcp.dead_links)
-        bury(e);
+        dead_free(e);
 }
 
 /* Sends what is written and reads what the peers wrote, for a reset would destroy their last frames; both within a
@@ -365,6 +365,6 @@ void links_close(acp_engine *e)
     while (e->tcp.links)
         link_close(e, e->tcp.links);
     wires_close(e);
-    bury(e);
+    dead_free(e);
     outbox_spares_free(&e->tcp.outbox_spares);
 }

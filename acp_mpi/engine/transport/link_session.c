@@ -78,7 +78,7 @@ static bool say_some(struct wire *wire, const unsigned char *from, size_t size)
     return true;
 }
 
-static size_t compose(const acp_engine *e, struct wire *wire, unsigned char *frame)
+static size_t opening_compose(const acp_engine *e, struct wire *wire, unsigned char *frame)
 {
     if (wire->introduced <= e->self)
         return growth_introduce(e, &wire->introduced, frame);
@@ -96,7 +96,7 @@ void session_go_on(acp_lane *lane, struct wire *wire)
     unsigned char frame[INTRODUCTION_MOST];
     bool good = !wire->first_size || say_some(wire, wire->first, wire->first_size);
     while (good && !wire->first_size && !wire->presented)
-        good = say_some(wire, frame, compose(e, wire, frame));
+        good = say_some(wire, frame, opening_compose(e, wire, frame));
     if (!good) {
         wire_close(e, wire);
         link_wire_down(lane, wire);

@@ -31,7 +31,7 @@ static void fill_row(struct stage *s, const struct acp_call *named)
     struct acp_call c = *named;
     c.in = &in;
     c.in_size = sizeof in;
-    call(s, &c, method_sequence_splice);
+    call(s, &c, sequence_method_splice);
 }
 
 static void fill_list(struct stage *s, const struct acp_call *named)
@@ -45,7 +45,7 @@ static void fill_list(struct stage *s, const struct acp_call *named)
         c.b = LIST_BACK;
         c.in = &in;
         c.in_size = sizeof in;
-        call(s, &c, method_list_put);
+        call(s, &c, list_insert_method_put);
     }
 }
 
@@ -54,7 +54,7 @@ static int look_at_list(acp_lane *lane, struct acp_call *c)
     struct list_answer answer = {.size = 0};
     c->out = &answer;
     c->out_room = sizeof answer;
-    int rc = method_list_walk(lane, c);
+    int rc = list_read_method_walk(lane, c);
     c->result[0] = answer.size;
     return rc;
 }
@@ -67,7 +67,7 @@ static void fill_one_map(struct stage *s, const struct acp_call *named)
 static int look_at_map(acp_lane *lane, struct acp_call *c)
 {
     c->b = KIND_MAP;
-    return method_map_look(lane, c);
+    return map_method_look(lane, c);
 }
 
 static void fill_nothing(struct stage *s, const struct acp_call *named)
@@ -77,10 +77,10 @@ static void fill_nothing(struct stage *s, const struct acp_call *named)
 }
 
 static const struct subject subjects[] = {
-    {KIND_VECTOR, {1}, fill_row, method_sequence_look},
+    {KIND_VECTOR, {1}, fill_row, sequence_method_look},
     {KIND_LIST, {0}, fill_list, look_at_list},
     {KIND_MAP, {SIZE_ANY, 8}, fill_one_map, look_at_map},
-    {KIND_WORKSPACE, {BYTES}, fill_nothing, method_workspace_look},
+    {KIND_WORKSPACE, {BYTES}, fill_nothing, workspace_method_look},
 };
 
 static struct acp_call create(struct stage *s, const struct subject *subject)
@@ -91,7 +91,7 @@ static struct acp_call create(struct stage *s, const struct subject *subject)
     } in = {.plan.words = {0}};
     struct acp_call c = {.object = acp_ga(0, 0, 64), .a = subject->kind, .in = &in, .in_size = sizeof in};
     memcpy(in.plan.words, subject->words, sizeof in.plan.words);
-    call(s, &c, method_create);
+    call(s, &c, container_method_create);
     struct acp_call named = {.object = c.result[0], .a = c.result[1]};
     subject->fill(s, &named);
     return named;
@@ -120,7 +120,7 @@ static void deaths(const struct subject *subject)
             struct stage there = {0};
             stage_start(&there, fd);
             fault_left = fault;
-            call(&there, &again, method_destroy);
+            call(&there, &again, container_method_destroy);
             _exit(0);
         }
         died = was_killed(child);
@@ -131,7 +131,7 @@ static void deaths(const struct subject *subject)
         if (rc == ACP_OK)
             section_leave(&hold);
         mend(&s.actor, &s.actor.heap.head->section);
-        rc = method_destroy(s.actor.lane, &again);
+        rc = container_method_destroy(s.actor.lane, &again);
         CHECK(rc == ACP_OK || (gone && rc == ACP_E_DESTROYED));
         CHECK(look(&s, subject, &named) == ACP_E_DESTROYED);
         CHECK(check_heap(&s.actor) == 1);

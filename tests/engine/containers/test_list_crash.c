@@ -59,7 +59,7 @@ static void put(struct stage *s, const struct book *b, const struct step *t, uin
         in[sizeof head / 8 + i] = t->value;
     c.in = in;
     c.in_size = sizeof head + width;
-    call(s, &c, method_list_put);
+    call(s, &c, list_insert_method_put);
     CHECK(c.result[0] == LIST_DONE && c.result[1] == 1);
 }
 
@@ -80,7 +80,7 @@ static void put_many(struct stage *s, const struct book *b, const struct step *t
     }
     c.in = in;
     c.in_size = (uint64_t)(at - in) * 8;
-    call(s, &c, method_list_put);
+    call(s, &c, list_insert_method_put);
     CHECK(c.result[0] == LIST_DONE && c.result[1] == count);
 }
 
@@ -95,7 +95,7 @@ static void take(struct stage *s, const struct book *b, const struct step *t, ui
         c.in = &id;
         c.in_size = sizeof id;
     }
-    call(s, &c, method_list_take);
+    call(s, &c, list_insert_method_take);
     CHECK(c.result[0] == LIST_DONE && out[0] == 1);
 }
 
@@ -111,14 +111,14 @@ static void reorder(struct stage *s, const struct book *b, const struct step *t)
     struct acp_call c = call_of(b, t->list, 0);
     c.in = in;
     c.in_size = sizeof head + head.count * 8;
-    call(s, &c, method_list_order);
+    call(s, &c, list_sort_method_order);
     CHECK(c.result[0] == LIST_DONE);
 }
 
 static void span(struct stage *s, const struct book *b, const struct step *t,
                  int (*method)(acp_lane *, struct acp_call *))
 {
-    bool moves = method == method_list_splice && t->kind == MOVE;
+    bool moves = method == list_splice_method_splice && t->kind == MOVE;
     uint32_t from = t->kind == SPLICE || t->kind == SWAP ? !t->list : t->list;
     uint64_t first = t->kind == SPLICE ? t->to : t->at;
     struct list_span in = {.at = id_of(s, b, t->list, moves ? t->to : t->at),
@@ -140,7 +140,7 @@ static void bury(struct stage *s, const struct book *b, uint32_t list)
     c.out = out;
     c.out_room = sizeof out;
     do
-        call(s, &c, method_list_bury);
+        call(s, &c, list_bulk_method_bury);
     while (c.result[1]);
     CHECK(c.out_size == 0);
 }
@@ -167,25 +167,25 @@ static void perform(struct stage *s, const struct book *b, uint64_t k)
         take(s, b, &t, LIST_AT);
         break;
     case RANGE:
-        span(s, b, &t, method_list_erase);
+        span(s, b, &t, list_bulk_method_erase);
         break;
     case CLEAR:
-        call(s, &c, method_list_clear);
+        call(s, &c, list_bulk_method_clear);
         break;
     case ORDER:
         reorder(s, b, &t);
         break;
     case REVERSE:
-        call(s, &c, method_list_reverse);
+        call(s, &c, list_sort_method_reverse);
         break;
     case SPLICE:
     case MOVE:
         if (t.count) /* else it would mean all */
-            span(s, b, &t, method_list_splice);
+            span(s, b, &t, list_splice_method_splice);
         break;
     case SWAP:
         t.at = t.count = t.to = 0;
-        span(s, b, &t, method_list_swap);
+        span(s, b, &t, list_splice_method_swap);
         break;
     default:
         bury(s, b, t.list);
@@ -257,7 +257,7 @@ static void lists_create(struct stage *s, struct book *b)
     for (uint32_t i = 0; i < LISTS; i++) {
         struct acp_call c = {.object = acp_ga(0, 0, 64), .a = KIND_LIST, .in = plan,
                              .in_size = sizeof plan};
-        call(s, &c, method_create);
+        call(s, &c, container_method_create);
         b->lists[i] = (struct list_id){c.result[0], c.result[1]};
     }
     b->record.begun = b->record.ended = 0;
@@ -285,8 +285,8 @@ static void whole_life(struct book *b, uint64_t steps)
     CHECK(check_heap(&s.actor) == LISTS + nodes);
     for (uint32_t i = 0; i < LISTS; i++) {
         struct acp_call c = call_of(b, i, 0);
-        call(&s, &c, method_destroy);
-        CHECK(method_list_clear(s.actor.lane, &c) == ACP_E_DESTROYED);
+        call(&s, &c, container_method_destroy);
+        CHECK(list_bulk_method_clear(s.actor.lane, &c) == ACP_E_DESTROYED);
     }
     CHECK(check_heap(&s.actor) == LISTS); /* heads are kept for the next ones */
     actor_end(&s.actor);
@@ -377,7 +377,7 @@ static void moving_under_a_cursor(struct book *b)
             struct stage there = {0};
             stage_start(&there, fd);
             fault_left = fault;
-            span(&there, b, &(struct step){.kind = SPLICE, .count = 3}, method_list_splice);
+            span(&there, b, &(struct step){.kind = SPLICE, .count = 3}, list_splice_method_splice);
             _exit(0);
         }
         died = was_killed(child);
@@ -386,7 +386,7 @@ static void moving_under_a_cursor(struct book *b)
         c.in_size = sizeof second;
         c.out = out;
         c.out_room = sizeof out;
-        call(&s, &c, method_list_take);
+        call(&s, &c, list_insert_method_take);
         bool stayed = c.result[0] == LIST_DONE;
         for (uint64_t i = 1; i <= 4; i++) {
             uint32_t list = stayed || i == 4;

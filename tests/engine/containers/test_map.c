@@ -34,9 +34,9 @@ static void alike(struct book *book, bool boxed)
     struct hold hold;
     bool more = true;
     CHECK(section_enter(&hold, a.lane, &s->section, &a.heap, ACP_FOREVER) == ACP_OK);
-    CHECK(stripe_clear(&hold, &shape, s) == ACP_OK);
+    CHECK(map_slots_clear(&hold, &shape, s) == ACP_OK);
     while (more)
-        CHECK(stripe_sweep(&hold, &shape, s, &more) == ACP_OK);
+        CHECK(map_slots_sweep(&hold, &shape, s, &more) == ACP_OK);
     section_leave(&hold);
     CHECK(check_heap(&a) == 1); /* the stripe itself */
     actor_end(&a);
@@ -62,7 +62,7 @@ static void refused_when_full(struct book *book, bool boxed)
         struct element e = element_of(&shape, key, i, &value);
         struct answer answer = {.out = NULL};
         CHECK(section_enter(&hold, a.lane, &s->section, &a.heap, ACP_FOREVER) == ACP_OK);
-        int rc = stripe_put(&hold, &shape, s, &e, PUT_ADD, &answer);
+        int rc = map_bucket_put(&hold, &shape, s, &e, PUT_ADD, &answer);
         section_leave(&hold);
         CHECK(rc == ACP_OK || rc == ACP_E_FULL);
         model[i] = rc == ACP_OK ? value : 0;
@@ -83,7 +83,7 @@ static uint64_t put_count(struct actor *a, struct stripe *s, uint64_t number, ui
     struct answer answer = {.out = NULL};
     struct hold hold;
     CHECK(section_enter(&hold, a->lane, &s->section, &a->heap, ACP_FOREVER) == ACP_OK);
-    int rc = stripe_put(&hold, &shape, s, &e, how, &answer);
+    int rc = map_bucket_put(&hold, &shape, s, &e, how, &answer);
     section_leave(&hold);
     CHECK(rc == ACP_OK || rc == ACP_E_OVERFLOW);
     return rc == ACP_OK ? s->total : 0;
@@ -114,11 +114,11 @@ static void boxes_end_where_memory_does(void)
     struct element e;
     struct box *box = (struct box *)(void *)&memory[10];
     *box = (struct box){.stamp = 1, .key_size = 9, .value_size = 8}; /* three words, and three behind them */
-    CHECK(box_read(&heap, 80, &e));
+    CHECK(map_slots_read_box(&heap, 80, &e));
     CHECK((const uint64_t *)e.value == &memory[13] && (const uint64_t *)e.key == &memory[14]);
     box->value_size = 9;
-    CHECK(!box_read(&heap, 80, &e));
-    CHECK(!box_read(&heap, 81, &e) && !box_read(&heap, sizeof memory, &e));
+    CHECK(!map_slots_read_box(&heap, 80, &e));
+    CHECK(!map_slots_read_box(&heap, 81, &e) && !map_slots_read_box(&heap, sizeof memory, &e));
 }
 
 /* Nothing behind the bytes of a pickle is read, whatever they are, and nothing behind the room written. */
@@ -165,12 +165,12 @@ static void cleared_by_those_who_come(struct book *book)
     for (uint64_t i = 0; i < KEYS; i++) {
         struct element e = element_of(&shape, key, i, &value);
         struct answer answer = {.out = NULL};
-        CHECK(stripe_put(&hold, &shape, s, &e, PUT_INSERT, &answer) == ACP_OK);
+        CHECK(map_bucket_put(&hold, &shape, s, &e, PUT_INSERT, &answer) == ACP_OK);
     }
-    CHECK(stripe_clear(&hold, &shape, s) == ACP_OK && s->dying);
+    CHECK(map_slots_clear(&hold, &shape, s) == ACP_OK && s->dying);
     struct element e = element_of(&shape, key, 0, &value);
     struct answer answer = {.out = NULL};
-    CHECK(stripe_put(&hold, &shape, s, &e, PUT_INSERT, &answer) == ACP_OK && !s->dying);
+    CHECK(map_bucket_put(&hold, &shape, s, &e, PUT_INSERT, &answer) == ACP_OK && !s->dying);
     section_leave(&hold);
     CHECK(check_heap(&a) == 3); /* the stripe, its table, the element */
     actor_end(&a);
@@ -195,8 +195,8 @@ static void *reader(void *argument)
         uint64_t number = i % (KEYS / 2);
         struct element e = element_of(&race->shape, key, number, NULL);
         struct answer answer = {.out = (unsigned char *)&value, .room = 8};
-        CHECK(stripe_find(&lane, &race->a.heap, &race->shape, race->stripe, &e, &answer,
-                          ACP_FOREVER) == ACP_OK);
+        CHECK(map_find_element(&lane, &race->a.heap, &race->shape, race->stripe, &e, &answer,
+                               ACP_FOREVER) == ACP_OK);
         CHECK(answer.found == FOUND && value % 1000 == number);
     }
     return NULL;
@@ -210,8 +210,8 @@ static void put(struct race *race, uint64_t number, uint64_t value, bool erase)
     struct element e = element_of(&race->shape, key, number, &value);
     struct stripe *s = race->stripe;
     CHECK(section_enter(&hold, race->a.lane, &s->section, &race->a.heap, ACP_FOREVER) == ACP_OK);
-    CHECK((erase ? stripe_erase(&hold, &race->shape, s, &e, 0, &answer)
-                 : stripe_put(&hold, &race->shape, s, &e, PUT_ASSIGN, &answer)) == ACP_OK);
+    CHECK((erase ? map_bucket_erase(&hold, &race->shape, s, &e, 0, &answer)
+                 : map_bucket_put(&hold, &race->shape, s, &e, PUT_ASSIGN, &answer)) == ACP_OK);
     section_leave(&hold);
 }
 
@@ -234,7 +234,7 @@ static void found_meanwhile(struct book *book)
             struct hold hold;
             CHECK(section_enter(&hold, race.a.lane, &race.stripe->section, &race.a.heap,
                                 ACP_FOREVER) == ACP_OK);
-            CHECK(stripe_reserve(&hold, &race.shape, race.stripe, 200 + k) == ACP_OK);
+            CHECK(map_slots_reserve(&hold, &race.shape, race.stripe, 200 + k) == ACP_OK);
             section_leave(&hold);
         }
     }
@@ -265,7 +265,7 @@ static void put_long(struct actor *a, struct stripe *s, uint64_t word)
     for (uint64_t i = 0; i < LONG_WORDS; i++)
         value[i] = word;
     CHECK(section_enter(&hold, a->lane, &s->section, &a->heap, ACP_FOREVER) == ACP_OK);
-    CHECK(stripe_put(&hold, &overtaken.shape, s, &e, PUT_ASSIGN, &answer) == ACP_OK);
+    CHECK(map_bucket_put(&hold, &overtaken.shape, s, &e, PUT_ASSIGN, &answer) == ACP_OK);
     section_leave(&hold);
 }
 
@@ -286,7 +286,7 @@ static void a_read_that_a_change_overtakes(struct book *book)
     struct sigaction at_fault = {.sa_handler = change_meanwhile}, before;
     struct element e = {.hash = 77, .key = &key, .key_size = 8};
     int fd = crash_memory(48 << 20);
-    CHECK(shape_make(&overtaken.shape, 8, SIZE_ANY, 0, 0) == ACP_OK);
+    CHECK(map_slots_shape(&overtaken.shape, 8, SIZE_ANY, 0, 0) == ACP_OK);
     actor_start(&overtaken.a, fd);
     actor_start(&overtaken.b, fd);
     stripe_start(&overtaken.a, book, true);
@@ -295,16 +295,16 @@ static void a_read_that_a_change_overtakes(struct book *book)
     CHECK(sigaction(SIGSEGV, &at_fault, &before) == 0);
     for (uint64_t round = 1; round < 50; round++) {
         struct answer answer = {.out = NULL};
-        CHECK(stripe_find(overtaken.a.lane, &overtaken.a.heap, &overtaken.shape, overtaken.stripe, &e, &answer,
-                          ACP_FOREVER) == ACP_OK);
+        CHECK(map_find_element(overtaken.a.lane, &overtaken.a.heap, &overtaken.shape, overtaken.stripe, &e, &answer,
+                               ACP_FOREVER) == ACP_OK);
         answer.out = (unsigned char *)value;
         answer.room = sizeof value;
         uint64_t inner = (answer.value_at + PAGE) / PAGE * PAGE; /* whole pages of it begin there */
         overtaken.page = overtaken.a.heap.base + inner;
         CHECK(inner + PAGE < answer.value_at + sizeof value);
         CHECK(mprotect(overtaken.page, PAGE, PROT_NONE) == 0);
-        CHECK(stripe_find(overtaken.a.lane, &overtaken.a.heap, &overtaken.shape, overtaken.stripe, &e, &answer,
-                          ACP_FOREVER) == ACP_OK);
+        CHECK(map_find_element(overtaken.a.lane, &overtaken.a.heap, &overtaken.shape, overtaken.stripe, &e, &answer,
+                               ACP_FOREVER) == ACP_OK);
         CHECK(answer.found == FOUND && answer.size == sizeof value && overtaken.changes == 4 * round);
         for (uint64_t i = 0; i < LONG_WORDS; i++)
             CHECK(value[i] == overtaken.changes);

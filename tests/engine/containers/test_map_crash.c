@@ -34,7 +34,7 @@ static void check_blocks(struct actor *a, const struct stripe *s)
     if (s->dying)
         for (uint64_t i = s->dying_at; i < s->dying_end; i++)
             boxes += *((uint64_t *)(void *)(a->heap.base + s->dying) + 2 * i) > SLOT_GRAVE;
-    CHECK(slots_look(&a->heap, &shape, s->slots, s->log, &t));
+    CHECK(map_slots_look(&a->heap, &shape, s->slots, s->log, &t));
     CHECK(check_heap(a) == 1 + (s->slots != 0) + (s->dying != 0) + s->count + boxes);
 }
 
@@ -95,7 +95,7 @@ static void counted_before_it_is_whole(struct book *book)
             _exit(0);
         }
         died = was_killed(child);
-        CHECK(stripe_count(a.lane, &a.heap, s, &amounts, ACP_FOREVER) == ACP_OK);
+        CHECK(map_find_count(a.lane, &a.heap, s, &amounts, ACP_FOREVER) == ACP_OK);
         mend(&a, &s->section);
         CHECK(amounts.count == s->count && amounts.total == s->total && amounts.graves == s->graves);
         actor_end(&a);
@@ -131,7 +131,7 @@ static void add_terms(struct actor *a, struct book *book, const struct shape *sh
         struct stripe *s = stripe_of(a, book);
         struct hold hold;
         CHECK(section_enter(&hold, a->lane, &s->section, &a->heap, ACP_FOREVER) == ACP_OK);
-        CHECK(stripe_put(&hold, shape, s, &e, PUT_ADD, &answer) == ACP_OK);
+        CHECK(map_bucket_put(&hold, shape, s, &e, PUT_ADD, &answer) == ACP_OK);
         CHECK(answer.found == (i ? FOUND : FOUND_NOT));
         section_leave(&hold);
         book->record.ended = i + 1;
@@ -145,7 +145,7 @@ static void added_whole_or_not(struct book *book)
     struct shape shape;
     unsigned char sums[TERMS][SUM_MOST];
     uint64_t sizes[TERMS], deaths = 0;
-    CHECK(shape_make(&shape, SIZE_ANY, SIZE_ANY, NUMBER_OBJECT, 0) == ACP_OK);
+    CHECK(map_slots_shape(&shape, SIZE_ANY, SIZE_ANY, NUMBER_OBJECT, 0) == ACP_OK);
     memcpy(sums[0], terms[0].bytes, sizes[0] = terms[0].size);
     for (uint64_t i = 1; i < TERMS; i++)
         CHECK(pickle_add(sums[i - 1], sizes[i - 1], terms[i].bytes, terms[i].size, sums[i], SUM_MOST,
@@ -170,7 +170,7 @@ static void added_whole_or_not(struct book *book)
         died = was_killed(child);
         deaths += died;
         mend(&a, &s->section);
-        CHECK(stripe_find(a.lane, &a.heap, &shape, s, &e, &answer, ACP_FOREVER) == ACP_OK);
+        CHECK(map_find_element(a.lane, &a.heap, &shape, s, &e, &answer, ACP_FOREVER) == ACP_OK);
         uint64_t done = book->record.ended; /* it may have died behind the change */
         if (done < TERMS && answer.found == FOUND && answer.size == sizes[done] &&
             memcmp(value, sums[done], sizes[done]) == 0)

@@ -47,13 +47,14 @@ static struct acp_call make_map(struct stage *s)
 {
     const struct container_plan plan = {{8, 8}};
     struct acp_call c = {.object = acp_ga(0, 0, 64), .a = KIND_MAP, .in = &plan, .in_size = sizeof plan};
-    call(s, &c, method_create);
+    call(s, &c, container_method_create);
     return (struct acp_call){.object = c.result[0], .a = c.result[1]};
 }
 
 static void calls_meet_a_stripe_that_is_held(struct stage *s)
 {
-    static const acp_method methods[] = {method_map_put_many, method_map_find_many, method_map_erase_many};
+    static const acp_method methods[] = {map_bulk_method_put_many, map_bulk_method_find_many,
+                                         map_bulk_method_erase_many};
     const struct record_of_one records[] = {{8, 1, 2}, {9, 3, 4}};
     unsigned char out[64];
     pthread_t thread;
@@ -88,7 +89,7 @@ static void calls_meet_a_stripe_that_is_held(struct stage *s)
 /* A request says how long its key and its value are: no more of either than it brings. */
 static void a_request_brings_what_it_says(struct stage *s)
 {
-    static const acp_method methods[] = {method_map_put, method_map_find, method_map_erase};
+    static const acp_method methods[] = {map_method_put, map_method_find, map_method_erase};
     static const uint64_t wrong[][2] = {{17, 0}, {16, 1}, {9, 8}, {8, 9}, {0, 17}, {SIZE_ANY, 0},
                                         {SIZE_ANY - 8, 32}, {0, SIZE_ANY}, {24, SIZE_ANY}};
     const struct container_plan plan = {{SIZE_ANY, SIZE_ANY}};
@@ -97,7 +98,7 @@ static void a_request_brings_what_it_says(struct stage *s)
         uint64_t key, value;
     } in = {{.hash = 9, .key_size = 8, .value_size = 8}, 1, 2};
     struct acp_call c = {.object = acp_ga(0, 0, 64), .a = KIND_MAP, .in = &plan, .in_size = sizeof plan};
-    call(s, &c, method_create);
+    call(s, &c, container_method_create);
     const struct acp_call map = {.object = c.result[0], .a = c.result[1], .b = KIND_MAP, .in = &in,
                                  .in_size = sizeof in};
     for (uint32_t i = 0; i < 3; i++) {

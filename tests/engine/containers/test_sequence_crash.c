@@ -93,7 +93,7 @@ static void perform(struct actor *a, struct sequence *s, uint64_t k)
     struct deed p = deed_of(k, s->row.size);
     for (uint64_t i = 0; i < p.splice.insert; i++)
         element_fill(bytes + i * WIDTH, p.value + i);
-    CHECK((k % FITS ? sequence_splice(&hold, s, &p.splice, &from) : sequence_fit(&hold, s)) ==
+    CHECK((k % FITS ? sequence_splice(&hold, s, &p.splice, &from) : sequence_splice_fit(&hold, s)) ==
           ACP_OK);
     section_leave(&hold);
 }
@@ -114,11 +114,11 @@ static bool agrees(struct actor *a, const struct book *book, const struct model 
 {
     const struct sequence *s = sequence_of(a, book);
     unsigned char expected[WIDTH], found[WIDTH];
-    if (s->row.size != m->size || row_check(a->lane, &a->heap, &s->row) != ACP_OK)
+    if (s->row.size != m->size || sequence_rows_check(a->lane, &a->heap, &s->row) != ACP_OK)
         return false;
     for (uint64_t i = 0; i < m->size; i++) {
         element_fill(expected, m->values[i]);
-        row_copy(&a->heap, &s->row, i, 1, found);
+        sequence_rows_copy(&a->heap, &s->row, i, 1, found);
         if (memcmp(expected, found, WIDTH))
             return false;
     }

@@ -23,18 +23,18 @@ static void test_an_onlooker_is_told_what_a_rank_does(struct town *t)
     c->awaited = 7;
     *notice = 1234567890123;
     CHECK(look_on(t, &s, stranger_secret) == ACP_HANDSHAKE_DONE);
-    survey_ask(question);
+    query_ask(question);
     for (uint32_t i = 0; i < 3; i++) {
         c->doing = ACP_DOING_RECEIVE + i;
         CHECK(stranger_send(&s, question, sizeof question));
         CHECK(stranger_receive(&s, answer, sizeof answer));
-        CHECK(survey_hear(answer, &heard) == ACP_OK);
+        CHECK(query_hear(answer, &heard) == ACP_OK);
         CHECK(heard.rank == 0 && heard.doing == ACP_DOING_RECEIVE + i && heard.awaited == 7);
         CHECK(heard.notice == 1234567890123);
     }
     c->doing = c->awaited = 0;
     answer[FRAME_HEAD - 1] ^= 1;
-    CHECK(survey_hear(answer, &heard) == ACP_E_ARGUMENT);
+    CHECK(query_hear(answer, &heard) == ACP_E_ARGUMENT);
     stranger_leave(&s);
     town_check_served(t, 0);
 }
@@ -54,7 +54,7 @@ static void test_an_onlooker_has_nothing_run_and_no_link(struct town *t)
     CHECK(look_on(t, &s, other) == ACP_HANDSHAKE_BAD_MAC);
     unsigned char proof[ACP_PROOF_SIZE] = "ACPP";
     stranger_send(&s, proof, sizeof proof);
-    survey_ask(question);
+    query_ask(question);
     stranger_send(&s, question, sizeof question);
     CHECK(!stranger_receive(&s, question, sizeof question));
     stranger_leave(&s);

@@ -65,7 +65,7 @@ static void a_quiet_heap(acp_engine *e, acp_lane *lane)
     take(lane, 50);
     give(lane, hole);
     CHECK(acp_heap_look(lane, acp_rank(e), &h, &c, &pending) == ACP_OK);
-    CHECK(survey_heap(e->memory.fd, e->row.nonce, CELLS, &s) == ACP_OK && s.whole);
+    CHECK(heap_walk_rank(e->memory.fd, e->row.nonce, CELLS, &s) == ACP_OK && s.whole);
     CHECK(s.heap.used == h.used && s.heap.free == h.free && s.heap.blocks == h.blocks);
     CHECK(s.heap.largest == h.largest && s.heap.fragments == h.fragments);
     CHECK(s.heap.committed == h.committed && s.heap.limit == h.limit && s.heap.size == h.size);
@@ -74,7 +74,7 @@ static void a_quiet_heap(acp_engine *e, acp_lane *lane)
     CHECK(bytes_of(&s, USE_CONTAINER + KIND_VECTOR) == s.containers[0].bytes);
     CHECK(bytes_of(&s, USE_MALLOC) == h.used - s.containers[0].bytes);
     CHECK(bytes_of(&s, USE_FREE) > 100000 && !bytes_of(&s, USE_UNKNOWN));
-    survey_free(&s);
+    heap_walk_free(&s);
 }
 
 /* Somebody has died in a change of it, or never ends it: who looks on does not wait for that. */
@@ -84,9 +84,9 @@ static void a_heap_that_is_being_changed(acp_engine *e)
     struct section *section = &mail_heap(e, e->job.own)->head->section;
     uint64_t version = section->version;
     __atomic_store_n(&section->version, version | 1, __ATOMIC_RELEASE);
-    CHECK(survey_heap(e->memory.fd, e->row.nonce, CELLS, &s) == ACP_OK && !s.whole);
+    CHECK(heap_walk_rank(e->memory.fd, e->row.nonce, CELLS, &s) == ACP_OK && !s.whole);
     __atomic_store_n(&section->version, version, __ATOMIC_RELEASE);
-    survey_free(&s);
+    heap_walk_free(&s);
 }
 
 static void what_is_no_heap(acp_engine *e)
@@ -95,15 +95,15 @@ static void what_is_no_heap(acp_engine *e)
     struct survey_member members[2];
     struct survey_doing work = {.doing = 99, .awaited = 99, .notice = 99};
     uint32_t count;
-    CHECK(survey_doing(e->memory.fd, e->row.nonce + 1, &work) == ACP_E_ARGUMENT);
-    CHECK(survey_doing(e->memory.fd, e->row.nonce, &work) == ACP_OK);
+    CHECK(heap_walk_doing(e->memory.fd, e->row.nonce + 1, &work) == ACP_E_ARGUMENT);
+    CHECK(heap_walk_doing(e->memory.fd, e->row.nonce, &work) == ACP_OK);
     CHECK(work.doing == ACP_DOING_COMPUTE && work.awaited == 0 && work.notice == 0);
-    CHECK(survey_heap(e->memory.fd, e->row.nonce + 1, CELLS, &s) == ACP_E_ARGUMENT);
-    survey_free(&s);
-    CHECK(survey_heap(e->job.table.fd, e->row.nonce, CELLS, &s) == ACP_E_ARGUMENT);
-    survey_free(&s);
-    CHECK(survey_members(e->memory.fd, members, 2, &count) == ACP_E_ARGUMENT && !count);
-    CHECK(survey_members(e->job.table.fd, members, 2, &count) == ACP_OK && count == 2);
+    CHECK(heap_walk_rank(e->memory.fd, e->row.nonce + 1, CELLS, &s) == ACP_E_ARGUMENT);
+    heap_walk_free(&s);
+    CHECK(heap_walk_rank(e->job.table.fd, e->row.nonce, CELLS, &s) == ACP_E_ARGUMENT);
+    heap_walk_free(&s);
+    CHECK(ranks_members(e->memory.fd, members, 2, &count) == ACP_E_ARGUMENT && !count);
+    CHECK(ranks_members(e->job.table.fd, members, 2, &count) == ACP_OK && count == 2);
     for (uint32_t i = 0; i < 2; i++)
         CHECK(members[i].rank == i);
     CHECK(members[acp_rank(e)].nonce == e->row.nonce);
@@ -127,13 +127,13 @@ static void changes(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *l
     }
     for (uint32_t look = 0; look < LOOKS; look++) {
         const acp_engine *other = c->engines[0];
-        CHECK(survey_heap(other->memory.fd, other->row.nonce, CELLS, &s) == ACP_OK);
+        CHECK(heap_walk_rank(other->memory.fd, other->row.nonce, CELLS, &s) == ACP_OK);
         CHECK(s.count == 1 && s.containers[0].kind == KIND_VECTOR);
         for (uint32_t use = 0, all = 0; use < SURVEY_USES && s.whole; use++) {
             all += (uint32_t)bytes_of(&s, use);
             CHECK(use + 1 < SURVEY_USES || all == (uint32_t)(s.top - s.first));
         }
-        survey_free(&s);
+        heap_walk_free(&s);
     }
     atomic_store(&enough, true);
 }
@@ -152,18 +152,18 @@ static void messages(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *
     for (uint32_t i = 0; rank == 1 && i < MANY; i++)
         post_message(lane, 0, i, bytes, SIZE);
     meet(e);
-    CHECK(survey_heap(e->memory.fd, e->row.nonce, CELLS, &s) == ACP_OK && s.whole);
+    CHECK(heap_walk_rank(e->memory.fd, e->row.nonce, CELLS, &s) == ACP_OK && s.whole);
     uint64_t kept = bytes_of(&s, USE_MESSAGES);
-    survey_free(&s);
+    heap_walk_free(&s);
     CHECK(rank == 0 ? kept > 15 * SIZE && kept < 20 * SIZE + MAIL_SLAB + 1000
                     : kept > 8 * SIZE && kept < 15 * SIZE);
     meet(e);
     for (uint32_t i = 0; rank == 0 && i < MANY; i++)
         take_message(lane, 1, i, bytes, SIZE);
     meet(e);
-    CHECK(survey_heap(e->memory.fd, e->row.nonce, CELLS, &s) == ACP_OK && s.whole);
+    CHECK(heap_walk_rank(e->memory.fd, e->row.nonce, CELLS, &s) == ACP_OK && s.whole);
     CHECK(bytes_of(&s, USE_MESSAGES) == (rank == 0 ? MAIL_SLAB + BLOCK_HEAD : 0));
-    survey_free(&s);
+    heap_walk_free(&s);
     meet(e);
     if (rank == 0)
         box_of(e)->bound = bound;

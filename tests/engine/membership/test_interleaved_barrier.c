@@ -63,7 +63,7 @@ static void come(uint32_t member, uint64_t key)
     bool last = false;
     do
         gate.entry = entry_of(&doors, key);
-    while (gate.entry && !arrive(&gate, &last));
+    while (gate.entry && !gate_arrive(&gate, &last));
     found[member] = gate.entry;
     through += last;
 }

@@ -73,7 +73,7 @@ static void change_and_unlock(void)
 /* As section_enter does it, but for the looks at the lock before the wait. */
 static void add(void)
 {
-    if (!section_try(&lane, &section) && !take(&lane, &section, 0))
+    if (!section_try(&lane, &section) && !lock_take(&lane, &section, 0))
         MUST(lock_for(&lane, &section, SLICE_NS) == 0);
     change_and_unlock();
 }

@@ -60,7 +60,7 @@ static inline void foresee(uint64_t model[KEYS], uint64_t k)
 static inline struct shape shape_of(bool boxed)
 {
     struct shape shape;
-    CHECK(shape_make(&shape, boxed ? SIZE_ANY : 8, 8, 'Q', 1) == ACP_OK);
+    CHECK(map_slots_shape(&shape, boxed ? SIZE_ANY : 8, 8, 'Q', 1) == ACP_OK);
     return shape;
 }
 
@@ -91,14 +91,14 @@ static inline void perform(struct actor *a, struct stripe *s, const struct shape
     bool more;
     CHECK(section_enter(&hold, a->lane, &s->section, &a->heap, ACP_FOREVER) == ACP_OK);
     if (step.kind == ERASE)
-        CHECK(stripe_erase(&hold, shape, s, &e, 0, &answer) == ACP_OK);
+        CHECK(map_bucket_erase(&hold, shape, s, &e, 0, &answer) == ACP_OK);
     else if (step.kind == CLEAR)
-        CHECK(stripe_clear(&hold, shape, s) == ACP_OK);
+        CHECK(map_slots_clear(&hold, shape, s) == ACP_OK);
     else if (step.kind == RESERVE)
-        CHECK(stripe_reserve(&hold, shape, s, step.key) == ACP_OK);
+        CHECK(map_slots_reserve(&hold, shape, s, step.key) == ACP_OK);
     else
-        CHECK(stripe_put(&hold, shape, s, &e, hows[step.kind], &answer) == ACP_OK);
-    CHECK(stripe_sweep(&hold, shape, s, &more) == ACP_OK);
+        CHECK(map_bucket_put(&hold, shape, s, &e, hows[step.kind], &answer) == ACP_OK);
+    CHECK(map_slots_sweep(&hold, shape, s, &more) == ACP_OK);
     section_leave(&hold);
 }
 
@@ -110,7 +110,7 @@ static inline bool agrees(struct actor *a, struct stripe *s, const struct shape 
     for (uint64_t i = 0; i < KEYS; i++) {
         struct element e = element_of(shape, key, i, NULL);
         struct answer answer = {.out = (unsigned char *)&value, .room = 8};
-        CHECK(stripe_find(a->lane, &a->heap, shape, s, &e, &answer, ACP_FOREVER) == ACP_OK);
+        CHECK(map_find_element(a->lane, &a->heap, shape, s, &e, &answer, ACP_FOREVER) == ACP_OK);
         if ((answer.found == FOUND) != (model[i] != 0) || (model[i] && value != model[i]))
             return false;
         count += model[i] != 0;
@@ -126,8 +126,8 @@ static inline void check_scan(struct actor *a, struct stripe *s, const struct sh
     unsigned char out[4096];
     uint64_t seen[KEYS] = {0}, from = 0, size, count, next;
     do {
-        CHECK(stripe_scan(a->lane, &a->heap, shape, s, from, out, room, &size, &count, &next,
-                          ACP_FOREVER) == ACP_OK);
+        CHECK(map_find_scan(a->lane, &a->heap, shape, s, from, out, room, &size, &count, &next,
+                            ACP_FOREVER) == ACP_OK);
         CHECK(next != from || !next);
         const unsigned char *p = out;
         for (; count; count--) {

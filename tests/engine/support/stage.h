@@ -52,7 +52,7 @@ static inline void fill_map(struct stage *s, const struct acp_call *named, uint6
         c.b = KIND_MAP;
         c.in = &in;
         c.in_size = sizeof in;
-        call(s, &c, method_map_put);
+        call(s, &c, map_method_put);
     }
 }
 
