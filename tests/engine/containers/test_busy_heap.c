@@ -4,6 +4,7 @@
 #include "support/stage.h"
 #include "containers/container.h"
 #include "containers/map_bucket.h"
+#include "containers/map_slots.h"
 #include "containers/sequence.h"
 #include "containers/workspace.h"
 #include "core/method.h"
@@ -323,6 +324,52 @@ static void refusals_lose_nothing(const struct actor *a)
         refuse_beside(&s, &c, container_method_create, store);
 }
 
+static int enter_stripe(struct actor *a, struct stripe *s, struct hold *hold)
+{
+    return section_enter(hold, a->lane, &s->section, &a->heap, ACP_FOREVER);
+}
+
+/* A change of a stripe that could not give its block back: nothing else is changed before it is over. */
+static void stripes_wait_for_the_end_of_a_change(struct actor *a)
+{
+    struct hold hold;
+    struct shape shape;
+    struct answer answer = {.out = NULL};
+    uint64_t place = take(a, sizeof(struct stripe)), key = 3, value = 4, block;
+    struct stripe *s = (struct stripe *)(void *)(a->heap.base + place);
+    const struct element e = {.hash = 8, .key = &key, .key_size = 8, .value = &value, .value_size = 8};
+    bool more = true;
+    memset(s, 0, sizeof *s);
+    section_create(&s->section);
+    CHECK(shape_make(&shape, SIZE_ANY, 8, 'Q', 0) == ACP_OK);
+    for (uint32_t dying = 0; dying < 2; dying++) {
+        struct intruder intruder = {.a = a, .section = &a->heap.head->section};
+        CHECK(enter_stripe(a, s, &hold) == ACP_OK);
+        CHECK(stripe_put(&hold, &shape, s, &e, PUT_ASSIGN, &answer) == ACP_OK);
+        section_begin(&hold);
+        CHECK(section_take(&hold, 100, &block) == ACP_OK);
+        section_commit(&hold);
+        if (dying)
+            CHECK(stripe_clear(&hold, &shape, s) == ACP_OK && s->dying);
+        intrude(&intruder);
+        section_begin(&hold);
+        section_drop(&hold, block);
+        section_commit(&hold);
+        CHECK(s->section.version & 1);
+        CHECK(stripe_clear(&hold, &shape, s) == ACP_E_BUSY);
+        CHECK(dying ? stripe_sweep(&hold, &shape, s, &more) == ACP_E_BUSY
+                    : stripe_reserve(&hold, &shape, s, 1000) == ACP_E_BUSY);
+        withdraw(&intruder);
+        section_leave(&hold);
+        CHECK(enter_stripe(a, s, &hold) == ACP_OK && !(s->section.version & 1));
+        CHECK(stripe_clear(&hold, &shape, s) == ACP_OK);
+        while (s->dying)
+            CHECK(stripe_sweep(&hold, &shape, s, &more) == ACP_OK);
+        section_leave(&hold);
+    }
+    CHECK(give(a, place) == ACP_OK && check_heap(a) == 0);
+}
+
 /* In the middle of a change, whose bytes are half there. */
 static void *change_for_a_while(void *argument)
 {
@@ -372,6 +419,7 @@ int main(void)
     sweepers_do_not_hide_why(&a);
     patience_without_end_outlasts_the_heap(&a, enter_and_leave);
     patience_without_end_outlasts_the_heap(&a, sweep_whole);
+    stripes_wait_for_the_end_of_a_change(&a);
     sweepers_leave_busy_heaps(&a);
     containers_end_in_busy_heaps(&a, KIND_WORKSPACE, 60, 1);
     containers_end_in_busy_heaps(&a, KIND_MAP, 400, 7);
