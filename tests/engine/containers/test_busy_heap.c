@@ -341,30 +341,30 @@ static void stripes_wait_for_the_end_of_a_change(struct actor *a)
     bool more = true;
     memset(s, 0, sizeof *s);
     section_create(&s->section);
-    CHECK(shape_make(&shape, SIZE_ANY, 8, 'Q', 0) == ACP_OK);
+    CHECK(map_slots_shape(&shape, SIZE_ANY, 8, 'Q', 0) == ACP_OK);
     for (uint32_t dying = 0; dying < 2; dying++) {
         struct intruder intruder = {.a = a, .section = &a->heap.head->section};
         CHECK(enter_stripe(a, s, &hold) == ACP_OK);
-        CHECK(stripe_put(&hold, &shape, s, &e, PUT_ASSIGN, &answer) == ACP_OK);
+        CHECK(map_bucket_put(&hold, &shape, s, &e, PUT_ASSIGN, &answer) == ACP_OK);
         section_begin(&hold);
         CHECK(section_take(&hold, 100, &block) == ACP_OK);
         section_commit(&hold);
         if (dying)
-            CHECK(stripe_clear(&hold, &shape, s) == ACP_OK && s->dying);
+            CHECK(map_slots_clear(&hold, &shape, s) == ACP_OK && s->dying);
         intrude(&intruder);
         section_begin(&hold);
         section_drop(&hold, block);
         section_commit(&hold);
         CHECK(s->section.version & 1);
-        CHECK(stripe_clear(&hold, &shape, s) == ACP_E_BUSY);
-        CHECK(dying ? stripe_sweep(&hold, &shape, s, &more) == ACP_E_BUSY
-                    : stripe_reserve(&hold, &shape, s, 1000) == ACP_E_BUSY);
+        CHECK(map_slots_clear(&hold, &shape, s) == ACP_E_BUSY);
+        CHECK(dying ? map_slots_sweep(&hold, &shape, s, &more) == ACP_E_BUSY
+                    : map_slots_reserve(&hold, &shape, s, 1000) == ACP_E_BUSY);
         withdraw(&intruder);
         section_leave(&hold);
         CHECK(enter_stripe(a, s, &hold) == ACP_OK && !(s->section.version & 1));
-        CHECK(stripe_clear(&hold, &shape, s) == ACP_OK);
+        CHECK(map_slots_clear(&hold, &shape, s) == ACP_OK);
         while (s->dying)
-            CHECK(stripe_sweep(&hold, &shape, s, &more) == ACP_OK);
+            CHECK(map_slots_sweep(&hold, &shape, s, &more) == ACP_OK);
         section_leave(&hold);
     }
     CHECK(give(a, place) == ACP_OK && check_heap(a) == 0);
