@@ -15,6 +15,7 @@
 #include "mpi_window/window.h"
 #include "operations/notices.h"
 #include "operations/op_table.h"
+#include "peers/attach.h"
 #include "peers/newcomers.h"
 #include "peers/peer.h"
 #include "peers/rank_table.h"
@@ -24,6 +25,7 @@
 #include "transport/keepalive.h"
 #include "transport/link.h"
 #include "transport/link_io.h"
+#include "transport/listen.h"
 #include "transport/shm_ring.h"
 
 #include <stdlib.h>
@@ -61,6 +63,13 @@ static void announce_end(acp_engine *e)
     pthread_mutex_unlock(&e->lock);
 }
 
+static void descriptors_close(acp_engine *e)
+{
+    endpoints_close(e);
+    attach_close(e);
+    events_close(e);
+}
+
 void acp_engine_close(acp_engine *e)
 {
     announce_end(e);
@@ -92,7 +101,7 @@ void acp_engine_close(acp_engine *e)
     if (e->job.peers)
         peers_close(e);
     table_close(e);
-    events_close(e);
+    descriptors_close(e);
     pthread_mutex_unlock(&e->progress.bell);
     if (e->control)
         memory_close(e);
@@ -133,7 +142,7 @@ void acp_engine_forked(acp_engine *e)
             close(p->shm.door_fd);
     }
     table_close(e);
-    events_close(e);
+    descriptors_close(e);
 }
 
 void engine_destroy(acp_engine *e)

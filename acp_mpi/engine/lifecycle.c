@@ -12,6 +12,7 @@
 #include "messages/message_send_queue.h"
 #include "mpi_window/window.h"
 #include "operations/protocol_shm.h"
+#include "peers/attach.h"
 #include "peers/newcomers.h"
 #include "peers/peer.h"
 #include "peers/rank_table.h"
@@ -59,8 +60,8 @@ static int create(acp_engine *e, acp_fault *fault)
 {
     bool dead;
     e->memory.fd = e->job.table.fd = -1;
-    e->progress.epoll_fd = e->progress.outer_fd = e->progress.door_fd = e->job.giver_fd = e->progress.timer_fd = e->progress.spare_fd = -1;
-    e->progress.lifeline_fd = -1;
+    e->progress.epoll_fd = e->progress.outer_fd = e->progress.door_fd = e->progress.timer_fd = -1;
+    e->progress.lifeline_fd = e->job.giver_fd = e->job.spare_fd = -1;
     for (uint32_t i = 0; i < LISTENERS; i++)
         e->tcp.listeners[i] = -1;
     if (getrandom(&e->row.nonce, sizeof e->row.nonce, 0) != (ssize_t)sizeof e->row.nonce) {
@@ -82,7 +83,8 @@ static int create(acp_engine *e, acp_fault *fault)
     void *ops = mmap(NULL, OPS * sizeof *e->ops.table, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     e->ops.table = ops == MAP_FAILED ? NULL : ops;
-    if (!e->ops.table || progress_start(e) != ACP_OK) {
+    if (!e->ops.table || progress_start(e) != ACP_OK || giver_open(e) != ACP_OK ||
+        endpoints_open(e) != ACP_OK) {
         fault->error = errno;
         return ACP_E_SYSTEM;
     }

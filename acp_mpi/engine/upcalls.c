@@ -1,4 +1,5 @@
-/* The functions behind the calls that point up (core/upcalls.h), and the methods of the containers. */
+/* The functions behind the calls that point up (core/upcalls.h), the parts of a leader's round, and the methods of
+ * the containers. */
 #include "core/upcalls.h"
 #include "containers/container.h"
 #include "containers/counter.h"
@@ -13,21 +14,37 @@
 #include "containers/sequence.h"
 #include "containers/workspace.h"
 #include "close.h"
+#include "collectives/background.h"
+#include "core/engine_state.h"
 #include "core/method.h"
 #include "inspect/query.h"
 #include "membership/name_service.h"
 #include "membership/team.h"
+#include "memory/retire.h"
+#include "messages/flow.h"
 #include "messages/flow_recv.h"
+#include "messages/message_send_queue.h"
+#include "messages/purge.h"
 #include "messages/sender_heap.h"
 #include "mpi_window/target_assist.h"
 #include "mpi_window/window.h"
 #include "mpi_window/window_rma.h"
 #include "operations/ack.h"
+#include "operations/any_source.h"
 #include "operations/notices.h"
+#include "operations/op_background.h"
 #include "operations/op_table.h"
+#include "operations/pending.h"
 #include "operations/reserve.h"
 #include "operations/target.h"
+#include "peers/attach.h"
+#include "peers/peer_liveness.h"
+#include "transport/connection.h"
+#include "transport/connection_input.h"
+#include "transport/keepalive.h"
+#include "transport/link.h"
 #include "transport/link_io.h"
+#include "transport/shm_ring.h"
 
 /* The methods of all containers, by number. */
 static const acp_method methods[UINT8_MAX + 1] = {
@@ -75,9 +92,105 @@ static const acp_method methods[UINT8_MAX + 1] = {
     [METHOD_WORKSPACE_ZERO] = workspace_method_zero,
 };
 
+static bool mail_tidy_poll(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    if (!collectives_try(e)) { /* a reset may be under way */
+        e->mail.losses = 1;
+        return false;
+    }
+    mail_tidy(lane);
+    collectives_unlock(e);
+    return false;
+}
+
+static enum due names_due(const acp_engine *e)
+{
+    return e->sync.ended ? DUE_SOON : DUE_NOT;
+}
+
+static bool names_poll(acp_lane *lane)
+{
+    acp_names_bury(lane);
+    return false;
+}
+
+static bool retirees_poll(acp_lane *lane)
+{
+    segment_retirees_step(lane->engine);
+    return false;
+}
+
+static const struct poller locked[] = {
+    {connection_input_due, wires_feed},
+    {shm_ring_due, shm_ring_poll},
+    {peer_liveness_due, peer_liveness_losses},
+    {pending_due, ops_pump},
+    {flow_due, couriers_push},
+    {NULL, NULL},
+};
+
+static const struct poller unlocked[] = {
+    {op_background_due, work_step},
+    {message_send_queue_due, mail_step},
+    {purge_due, mail_tidy_poll},
+    {background_due, collectives_step},
+    {window_due, window_drive},
+    {names_due, names_poll},
+    {retire_due, retirees_poll},
+    {NULL, NULL},
+};
+
+static void watch(acp_engine *e)
+{
+    node_watch(e);
+    links_watch(e);
+}
+
+static void timer_tick(acp_lane *lane, uint64_t late)
+{
+    links_tick(lane, late);
+    visits_tick(lane);
+    peer_liveness_look(lane->engine);
+}
+
+static void settle(acp_lane *lane)
+{
+    links_bury(lane->engine);
+    ops_pump(lane);
+    if (lane->engine->mail.couriers)
+        couriers_push(lane);
+    peer_liveness_look_later(lane->engine);
+}
+
+static void lost(acp_lane *lane, struct peer *p)
+{
+    ops_fail_peer(lane, p);
+    links_lost(lane, p);
+    couriers_lost(lane, p);
+    visits_forget(lane->engine, p);
+    notices_tell(lane, p);
+}
+
 const struct upcalls acp_upcalls = {
     .destroy = engine_destroy,
     .join = acp_engine_join,
+    .locked = locked,
+    .unlocked = unlocked,
+    .release = links_release,
+    .ask = links_ask,
+    .watch = watch,
+    .short_lasts = short_lasts,
+    .pause = window_pause,
+    .giver_ready = giver_serve,
+    .listener_ready = wire_accept,
+    .wire_ready = wire_ready,
+    .talker_ask = talker_ask,
+    .peer_ended = peer_liveness_end,
+    .tick = timer_tick,
+    .settle = settle,
+    .lost = lost,
+    .guard = sources_guard,
     .memory_ends = links_take_in,
     .arrived = message_arrived,
     .land = put_land,

@@ -191,3 +191,10 @@ void futex_wake(_Atomic uint32_t *word, bool shared)
     int op = FUTEX_WAKE | (shared ? 0 : FUTEX_PRIVATE_FLAG);
     syscall(SYS_futex, (uint32_t *)word, op, INT32_MAX, NULL, NULL, 0);
 }
+
+void linux_shut(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}

@@ -13,6 +13,7 @@ uint64_t process_start_time(uint32_t pid, bool *dead);
 /* whether the process with this id is the one that began then, and lives */
 bool process_lives(uint32_t pid, uint64_t start_time);
 int open_pidfd(uint32_t pid);
+void linux_shut(int *fd); /* if it is open; then it is -1 */
 int descriptor_of(int pidfd, int number);
 int memory_file_resize(int fd, uint64_t size); /* -1: errno */
 int memory_file_write(int fd, uint64_t at, const void *data, uint64_t size);

@@ -68,6 +68,11 @@ static bool drive_all(acp_lane *lane)
     return any;
 }
 
+enum due background_due(const acp_engine *e)
+{
+    return !e->collectives.count ? DUE_NOT : e->collectives.again ? DUE_SOON : DUE_AWAKE;
+}
+
 bool collectives_step(acp_lane *lane)
 {
     acp_engine *e = lane->engine;

@@ -4,6 +4,7 @@
 #define ACP_UPCALLS_H
 
 #include "core/layout.h"
+#include "core/poller.h"
 
 struct heap;
 struct link;
@@ -18,6 +19,26 @@ struct upcalls {
     /* of core and peers */
     void (*destroy)(acp_engine *e); /* the last user has let go of it */
     int (*join)(acp_engine *e, uint32_t count, uint32_t own_slot);
+
+    /* of progress: the parts of a leader's round, in their order, each list up to one without functions. Parts of
+     * the first run with the lock held, and after a ring whether they are due or not. */
+    const struct poller *locked, *unlocked;
+    void (*release)(acp_engine *e);          /* frames that wait for company go out */
+    void (*ask)(acp_engine *e);              /* the same, and peers are asked for answers that have time: a caller waits */
+    void (*watch)(acp_engine *e);            /* a caller waits for long: registers for deaths */
+    bool (*short_lasts)(acp_engine *e);      /* descriptors or memory have run out, and still do */
+    void (*pause)(acp_engine *e);            /* between two looks at MPI */
+    void (*giver_ready)(acp_engine *e);      /* with the lock held, as all that follow */
+    void (*listener_ready)(acp_lane *lane);
+    void (*wire_ready)(acp_lane *lane, uint32_t number, uint32_t events);
+    bool (*talker_ask)(acp_lane *lane);      /* reads the connection that mostly brings the next input */
+    void (*peer_ended)(acp_engine *e, uint32_t slot);
+    void (*tick)(acp_lane *lane, uint64_t late); /* the timer has rung, `late` ns after it was due */
+    void (*settle)(acp_lane *lane);          /* after events */
+
+    /* of peers, with the lock held: what needs a dead peer fails; then, after all that have died: */
+    void (*lost)(acp_lane *lane, struct peer *p);
+    void (*guard)(acp_engine *e);
 
     /* of memory: bytes between these addresses may end, NULL to the highest: all */
     void (*memory_ends)(acp_engine *e, const unsigned char *low, const unsigned char *high);

@@ -182,9 +182,9 @@ int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t 
         cpu_relax();
     }
     uint64_t start = now_ns();
-    uint32_t unseen = window_writes(e, word->position);
+    int unseen = window_writes(e, word->position);
     int rc;
-    atomic_fetch_add(&e->mpi.words, unseen);
+    wait_unrung(e, unseen);
     w.arm_at = start + SPIN_NS / 2;
     w.watch = watch_take(e, word);
     if (w.watch) {
@@ -194,7 +194,7 @@ int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t 
     } else {
         rc = word_look(&w, timeout_ns);
     }
-    atomic_fetch_sub(&e->mpi.words, unseen);
+    wait_unrung(e, -unseen);
     if (rc == ACP_E_TIMEOUT || w.lost)
         sources_polled(e, among);
     if (rc != ACP_OK)

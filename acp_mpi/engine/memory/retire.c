@@ -94,6 +94,11 @@ static bool retiree_quiet(acp_engine *e, struct retiree *r)
     return true;
 }
 
+enum due retire_due(const acp_engine *e)
+{
+    return e->memory.retiring ? DUE_SOON : DUE_NOT;
+}
+
 /* With the space lock: gives the offsets of quiet retirees back. */
 bool segment_retirees_step(acp_engine *e)
 {

@@ -1,6 +1,7 @@
 /* Closes and unmaps memory of peers that this process has opened: at the end all of it, before that the memory of
  * processes that have ended. */
 #include "memory/unmap.h"
+#include "base/linux.h"
 #include "core/engine_state.h"
 #include "core/state/peer.h"
 #include "memory/heap_calls.h"
@@ -12,19 +13,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static void shut(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
-
 /* With the bell's lock: other threads may ring. */
 static void shut_all(struct peer *p)
 {
-    shut(&p->pidfd);
-    shut(&p->shm.fd);
-    shut(&p->shm.door_fd);
+    linux_shut(&p->pidfd);
+    linux_shut(&p->shm.fd);
+    linux_shut(&p->shm.door_fd);
 }
 
 static void unmap(acp_engine *e, struct peer *p)

@@ -48,6 +48,11 @@ void courier_says(acp_lane *lane, struct courier *c, struct message *m, const vo
         peer_mark_lost(lane->engine, c->peer); /* it waits for that message */
 }
 
+enum due flow_due(const acp_engine *e)
+{
+    return e->mail.due ? DUE_SOON : DUE_NOT;
+}
+
 bool couriers_push(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
@@ -87,6 +92,7 @@ void mail_watch(acp_engine *e, struct peer *p)
 void couriers_lost(acp_lane *lane, struct peer *p)
 {
     struct courier *c = p->mail.courier;
+    lane->engine->mail.losses = 1;
     if (!c)
         return;
     parcels_end(lane, c, ACP_E_LOST);

@@ -14,6 +14,7 @@
 #define ACP_FLOW_H
 
 #include "core/layout.h"
+#include "core/poller.h"
 #include "messages/mailbox.h"
 
 struct ask;
@@ -113,6 +114,7 @@ void courier_says(acp_lane *lane, struct courier *c, struct message *m, const vo
 void mail_watch(acp_engine *e, struct peer *p);
 
 /* Messages by link */
+enum due flow_due(const acp_engine *e);
 bool couriers_push(acp_lane *lane); /* pushes every flow as far as it goes; true if any went on */
 bool couriers_have_said_all(const acp_engine *e); /* each message has begun: its peer has it, or a link carries it */
 void couriers_lost(acp_lane *lane, struct peer *p);

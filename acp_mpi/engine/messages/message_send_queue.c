@@ -109,6 +109,11 @@ int send_withdraw(acp_lane *lane, acp_request **request, const uint64_t *note)
     return at ? rc : parcel_withdraw(*request, note);
 }
 
+enum due message_send_queue_due(const acp_engine *e)
+{
+    return !e->mail.sends ? DUE_NOT : e->mail.stuck ? DUE_SOON : DUE_AWAKE;
+}
+
 bool mail_step(acp_lane *lane)
 {
     acp_engine *e = lane->engine;

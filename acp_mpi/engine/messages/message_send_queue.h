@@ -2,6 +2,7 @@
 #define ACP_MESSAGE_SEND_QUEUE_H
 
 #include "core/messages.h"
+#include "core/poller.h"
 
 struct peer;
 
@@ -12,6 +13,7 @@ bool sends_before(acp_engine *e, const struct peer *to);
 int send_withdraw(acp_lane *lane, acp_request **request, const uint64_t *note);
 int send_end(acp_lane *lane, acp_request *request);
 /* One slice of each queued send: leader only. True: something was done. */
+enum due message_send_queue_due(const acp_engine *e);
 bool mail_step(acp_lane *lane);
 void mail_reset(acp_engine *e);
 

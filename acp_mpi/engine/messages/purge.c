@@ -1,7 +1,6 @@
 /* Purge of unexpected messages that no receive will take: after a death those with bytes under way, after the end of a
  * context all of that. */
 #include "messages/purge.h"
-#include "collectives/background.h"
 #include "core/membarrier.h"
 #include "core/rank_slot.h"
 #include "core/state/peer.h"
@@ -97,16 +96,16 @@ static void mail_bury(acp_lane *lane)
     mail_wanting_wake(e, slots, count);
 }
 
+enum due purge_due(const acp_engine *e)
+{
+    return e->mail.losses ? DUE_SOON : e->mail.unwanted || e->doors->late ? DUE_AWAKE : DUE_NOT;
+}
+
 void mail_tidy(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
-    if (!collectives_try(e)) { /* a reset may be under way */
-        e->mail.losses = 1;
-        return;
-    }
     if (e->mail.losses || e->doors->late)
         mail_bury(lane);
     if (e->mail.unwanted)
         mail_drop_unwanted(lane);
-    collectives_unlock(e);
 }

@@ -165,17 +165,23 @@ int acp_window_put(acp_engine *e, uint32_t rank, uint64_t at, const void *data, 
     return rc == 0 ? ACP_OK : ACP_E_MPI;
 }
 
-/* Polls MPI for the guests; the leader calls again while there are any. */
-void window_drive(acp_engine *e)
+enum due window_due(const acp_engine *e)
 {
-    struct window *w = atomic_load(&e->mpi.window);
+    return e->mpi.guests ? DUE_SOON : DUE_NOT;
+}
+
+/* Polls MPI for the guests; the leader calls again while there are any. */
+bool window_drive(acp_lane *lane)
+{
+    struct window *w = atomic_load(&lane->engine->mpi.window);
     _Alignas(16) char status[256]; /* of any MPI */
     int flag;
-    if (!atomic_load_explicit(&e->mpi.guests, memory_order_relaxed) || !w || !window_enter(w))
-        return;
+    if (!w || !window_enter(w))
+        return false;
     for (int look = 0; look < GUEST_LOOKS; look++)
         w->mpi.iprobe(w->config.any_source, w->config.any_tag, w->config.comm, &flag, status);
     window_leave(w);
+    return false;
 }
 
 /* Between two polls. */

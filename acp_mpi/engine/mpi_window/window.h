@@ -3,6 +3,7 @@
 #define ACP_WINDOW_H
 
 #include "core/mpi_window.h"
+#include "core/poller.h"
 #include "mpi_window/symbols.h"
 
 #include <stdatomic.h>
@@ -29,7 +30,8 @@ bool window_enter(struct window *w); /* before calls of MPI; not once it is clos
 void window_leave(struct window *w);
 int window_issue(const struct window *w, bool put, unsigned char *memory, int target, uint64_t at,
                  uint64_t size);
-void window_drive(acp_engine *e);
+enum due window_due(const acp_engine *e);
+bool window_drive(acp_lane *lane);
 void window_pause(acp_engine *e);
 void window_free(acp_engine *e);
 

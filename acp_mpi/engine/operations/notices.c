@@ -29,16 +29,23 @@ void notify_all(acp_lane *lane, const struct message *m)
     }
 }
 
-struct message loss_of(const acp_engine *e, const struct peer *p)
+static struct message loss_of(const acp_engine *e, const struct peer *p)
 {
     return (struct message){.kind = ACP_LOST, .from = e->self, .a = p->slot,
                             .b = peer_left(p) ? LOST_IN_ORDER : 0};
 }
 
-struct message parting_of(const acp_engine *e, const struct peer *p)
+static struct message parting_of(const acp_engine *e, const struct peer *p)
 {
     return (struct message){.kind = ACP_LOST, .from = e->self, .a = p->slot, .b = LOST_NOT_YET,
                             .dst = p->ends_low, .src = p->ends_high};
+}
+
+void notices_tell(acp_lane *lane, const struct peer *p)
+{
+    struct message m = loss_of(lane->engine, p);
+    if (!lane->engine->job.outcast) /* a process that counts as dead itself does not declare others dead */
+        notify_all(lane, &m);
 }
 
 void loss_heard(acp_lane *lane, const struct message *m)

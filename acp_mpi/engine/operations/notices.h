@@ -11,8 +11,7 @@ void growth_leaves(acp_lane *lane, struct peer *p, const struct message *m); /* 
 
 /* Notices of ranks that are lost or leave; with the lock held */
 void notify_all(acp_lane *lane, const struct message *m); /* to all that this process is in touch with */
-struct message loss_of(const acp_engine *e, const struct peer *p);
-struct message parting_of(const acp_engine *e, const struct peer *p);
+void notices_tell(acp_lane *lane, const struct peer *p);
 void loss_heard(acp_lane *lane, const struct message *m);
 /* To a peer without links so far: all that others were told and it may need. */
 void say_news(acp_lane *lane, struct peer *to, struct link *link);

@@ -12,7 +12,7 @@ void work_add(acp_engine *e, struct op *op)
     op->next = NULL;
     *e->ops.work_tail = op;
     e->ops.work_tail = &op->next;
-    atomic_store(&e->progress.work_pending, true);
+    atomic_store(&e->ops.work_pending, true);
     if (e->ops.work_kicked || (op->awaited && !atomic_load(&e->progress.callers)))
         return; /* a leader comes, or the caller will lead */
     e->ops.work_kicked = true;
@@ -45,15 +45,18 @@ struct op *work_claim(acp_engine *e, acp_handle_t handle)
     return op;
 }
 
+enum due op_background_due(const acp_engine *e)
+{
+    return e->ops.work_pending ? DUE_NOW : DUE_NOT;
+}
+
 /* One slice of a long copy; true if there was one. */
 bool work_step(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
-    if (!atomic_load_explicit(&e->progress.work_pending, memory_order_acquire))
-        return false;
     pthread_mutex_lock(&e->lock);
     if (!e->ops.work) {
-        atomic_store(&e->progress.work_pending, false);
+        atomic_store(&e->ops.work_pending, false);
         e->ops.work_kicked = false;
         pthread_mutex_unlock(&e->lock);
         return false;

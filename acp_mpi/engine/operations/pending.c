@@ -44,13 +44,20 @@ void op_unstall(acp_engine *e, struct op *op)
     op->barred = false;
 }
 
-/* Operations that found no room on their road, or a taken lock, try again. */
-void ops_pump(acp_lane *lane)
+/* Operations that found no room on their road, or a taken lock, try again. True: one went on. */
+bool ops_pump(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
-    for (uint32_t left = e->ops.stalled_count; left && e->ops.stalled; left--) {
+    uint32_t before = e->ops.stalled_count;
+    for (uint32_t left = before; left && e->ops.stalled; left--) {
         struct op *op = e->ops.stalled;
         op_unstall(e, op);
         op_push(lane, op);
     }
+    return e->ops.stalled_count < before;
+}
+
+enum due pending_due(const acp_engine *e)
+{
+    return e->ops.barred_count ? DUE_SOON : e->ops.stalled_count ? DUE_AWAKE : DUE_NOT;
 }

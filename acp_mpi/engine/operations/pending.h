@@ -1,7 +1,7 @@
 #ifndef ACP_PENDING_H
 #define ACP_PENDING_H
 
-#include "core/engine.h"
+#include "core/poller.h"
 
 struct op;
 
@@ -9,6 +9,7 @@ struct op;
 void op_stall(acp_engine *e, struct op *op);
 void op_unstall(acp_engine *e, struct op *op);
 void op_bar(acp_lane *lane, struct op *op);
-void ops_pump(acp_lane *lane);
+enum due pending_due(const acp_engine *e);
+bool ops_pump(acp_lane *lane);
 
 #endif

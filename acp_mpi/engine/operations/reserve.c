@@ -3,6 +3,7 @@
 #include "base/likely.h"
 #include "core/engine_state.h"
 #include "core/upcalls.h"
+#include "transport/connection_input.h"
 #include "transport/frame.h"
 #include "transport/shm_ring.h"
 #include "transport/tcp_send_queue.h"
@@ -44,6 +45,6 @@ bool provided(acp_engine *e)
     bool is = backlog_provide(e) && e->up->signals_provide(e) &&
               (!e->tcp.links || (outbox_provide(&e->tcp.outbox_spares) && mail_memory_provide(e)));
     if (unlikely(!is))
-        atomic_store(&e->progress.starved, true);
+        connection_input_starve(e);
     return is;
 }

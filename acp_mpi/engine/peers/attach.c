@@ -6,12 +6,14 @@
 #include "core/state/peer.h"
 #include "peers/peer.h"
 #include "peers/rank_table.h"
+#include "progress/reactor.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -27,14 +29,25 @@ int giver_open(acp_engine *e)
 {
     struct sockaddr_un name;
     socklen_t size = socket_name(&name, "memory", e->row.nonce);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return -1;
-    if (bind(fd, (struct sockaddr *)&name, size) || listen(fd, 64)) {
-        close(fd);
-        return -1;
-    }
-    return fd;
+    int fd = e->job.giver_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    spare_open(e);
+    return fd < 0 || bind(fd, (struct sockaddr *)&name, size) || listen(fd, 64) ||
+           poll_add(e, fd, EPOLLIN, TAG_GIVER) ? ACP_E_SYSTEM : ACP_OK;
+}
+
+void attach_close(acp_engine *e)
+{
+    linux_shut(&e->job.giver_fd);
+    linux_shut(&e->job.spare_fd);
+}
+
+bool attach_spare_close(acp_engine *e)
+{
+    pthread_mutex_lock(&e->space);
+    bool has = e->job.spare_fd >= 0;
+    linux_shut(&e->job.spare_fd);
+    pthread_mutex_unlock(&e->space);
+    return has;
 }
 
 /* Sends memory, door and table, if there is one, to requesting processes of the same user; never blocks. With the
@@ -63,9 +76,8 @@ static void serve(acp_engine *e)
         }
         close(fd);
     }
-    if ((errno == EMFILE || errno == ENFILE) && e->progress.spare_fd >= 0) {
-        close(e->progress.spare_fd); /* to turn one away: the socket would stay readable */
-        e->progress.spare_fd = -1;
+    if ((errno == EMFILE || errno == ENFILE) && attach_spare_close(e)) {
+        /* to turn one away: the socket would stay readable */
         if ((fd = accept4(e->job.giver_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
             close(fd);
         spare_open(e);
@@ -76,8 +88,8 @@ static void serve(acp_engine *e)
 void spare_open(acp_engine *e)
 {
     pthread_mutex_lock(&e->space);
-    if (e->progress.spare_fd < 0)
-        e->progress.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (e->job.spare_fd < 0)
+        e->job.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     pthread_mutex_unlock(&e->space);
 }
 

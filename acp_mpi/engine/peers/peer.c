@@ -189,18 +189,11 @@ void peer_watch(acp_engine *e, struct peer *p)
             peer_mark_lost(e, p);
         } else if (p->pidfd < 0 || poll_add(e, p->pidfd, EPOLLIN, TAG_PEER | p->slot)) {
             p->looked_at = true;
-            atomic_store(&e->progress.looking, true);
+            atomic_store(&e->job.looking, true);
             progress_kick(e);
         }
     }
     pthread_mutex_unlock(&e->space);
-}
-
-void peers_look(acp_engine *e)
-{
-    for (struct peer *p = NULL; (p = peer_next(e, p));)
-        if (p->looked_at && !p->lost && !process_lives(p->row.pid, p->row.start_time))
-            peer_mark_lost(e, p);
 }
 
 /* Claims a line of flags in the doors of the peer; false: none is free. */

@@ -14,7 +14,6 @@ struct peer *peer_known(acp_engine *e, uint32_t slot); /* NULL: never talked to 
 int peer_attach(acp_engine *e, struct peer *p); /* its relation, or a status */
 void peer_watch(acp_engine *e, struct peer *p);
 bool own_want(int error); /* an error for want of something of this process, not of the peer */
-void peers_look(acp_engine *e); /* polls the peers of which no end wakes a thread */
 void peer_mark_lost(acp_engine *e, struct peer *p); /* from anywhere; the leader does the rest */
 void peer_said_lost(acp_engine *e, struct peer *p); /* reported by another process */
 bool peer_left(const struct peer *p); /* in order, while the others go on */

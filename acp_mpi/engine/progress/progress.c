@@ -1,28 +1,13 @@
 /* Progress: one leader at a time drives communication. A thread that waits leads while it waits (wait.c); else the
  * progress thread leads, asleep until something arrives. */
 #include "progress/progress.h"
+#include "base/likely.h"
 #include "base/linux.h"
-#include "collectives/background.h"
-#include "core/state/peer.h"
-#include "memory/retire.h"
-#include "messages/flow.h"
-#include "messages/message_send_queue.h"
-#include "messages/purge.h"
-#include "mpi_window/target_assist.h"
-#include "mpi_window/window.h"
-#include "operations/any_source.h"
-#include "operations/notices.h"
-#include "operations/op_background.h"
-#include "operations/op_table.h"
-#include "operations/pending.h"
-#include "peers/peer.h"
+#include "core/engine_state.h"
+#include "core/upcalls.h"
 #include "progress/doorbell.h"
 #include "progress/reactor.h"
 #include "progress/wait.h"
-#include "transport/connection_input.h"
-#include "transport/link.h"
-#include "transport/link_io.h"
-#include "transport/shm_ring.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -54,27 +39,30 @@ bool leader_try(acp_engine *e)
     return true;
 }
 
-/* Is there anything that a leader would do now? */
-static bool busy(const acp_engine *e)
+static enum due most_due(const acp_engine *e, const struct poller *part)
 {
-    return inbox_waiting(e) || e->progress.work_pending || e->job.loss_news;
+    enum due most = DUE_NOT;
+    for (; part->poll; part++) {
+        enum due due = part->due(e);
+        most = due > most ? due : most;
+    }
+    return most;
 }
 
-/* Is there work that no event will trigger, so that the leader must look again soon? */
-static bool must_look(const acp_engine *e)
+/* Is there work for now, or work that no event will trigger, so that a leader must look again soon? */
+static enum due leader_due(const acp_engine *e)
 {
-    return e->shm.backlogged || e->memory.retiring || inbox_claimed(e) || e->mpi.guests ||
-           e->ops.barred_count || e->mail.due || e->mail.stuck || e->mail.losses ||
-           e->collectives.again || e->progress.starved || e->sync.ended;
+    enum due locked = most_due(e, e->up->locked), unlocked = most_due(e, e->up->unlocked);
+    return locked > unlocked ? locked : unlocked;
 }
 
 void leader_release(acp_engine *e)
 {
     if (e->tcp.held_links)
-        links_release(e);
+        e->up->release(e);
     atomic_store(&e->control->asleep, 1);
     atomic_thread_fence(memory_order_seq_cst);
-    bool more = busy(e) || must_look(e) || e->stopping;
+    bool more = leader_due(e) >= DUE_SOON || e->stopping;
     events_arm(e, true);
     pthread_mutex_unlock(&e->progress.leader);
     atomic_thread_fence(memory_order_seq_cst); /* a thread that finds it taken after that has left no ring */
@@ -84,89 +72,69 @@ void leader_release(acp_engine *e)
         progress_event(e);
 }
 
-/* A rank has died: operations that need it fail, waiting threads look again, peers are told. */
-static void handle_losses(acp_lane *lane)
+static bool poll_locked(acp_engine *e, bool rung)
 {
-    acp_engine *e = lane->engine;
-    while (atomic_load(&e->job.loss_news)) {
-        atomic_store(&e->job.loss_news, 0);
-        for (struct peer *p = NULL; (p = peer_next(e, p));) {
-            if (!p->lost || p->loss_handled)
-                continue;
-            p->loss_handled = true;
-            ops_fail_peer(lane, p);
-            links_lost(lane, p);
-            couriers_lost(lane, p);
-            visits_forget(e, p);
-            e->mail.losses = 1;
-            struct message m = loss_of(e, p);
-            if (!e->job.outcast) /* a process that counts as dead itself does not declare others dead */
-                notify_all(lane, &m);
-        }
-        sources_guard(e);
-        waiters_wake(e);
+    bool any = false, locked = false;
+    for (const struct poller *part = e->up->locked; part->poll; part++) {
+        if (!rung && part->due(e) == DUE_NOT)
+            continue;
+        if (!locked)
+            pthread_mutex_lock(&e->lock);
+        locked = true;
+        any |= part->poll(&e->lanes[LANE_LEADER]);
     }
+    if (locked)
+        pthread_mutex_unlock(&e->lock);
+    return any;
 }
 
 bool progress_poll(acp_engine *e)
 {
-    acp_lane *lane = &e->lanes[LANE_LEADER];
-    bool any = false;
     if (e->stopping)
         return false;
     bool rung = unlikely(atomic_load_explicit(&e->progress.rung, memory_order_acquire));
     if (rung) /* before the looks below, so that none of the rings is lost */
         atomic_store(&e->progress.rung, false);
-    if (rung || inbox_waiting(e) || inbox_claimed(e) || e->shm.backlogged || e->job.loss_news ||
-        e->ops.stalled_count || e->mail.due || e->progress.starved) {
-        pthread_mutex_lock(&e->lock);
-        if (atomic_exchange(&e->progress.starved, false))
-            wires_feed(lane);
-        any = inbox_drain(lane);
-        backlog_push(lane);
-        handle_losses(lane);
-        ops_pump(lane);
-        if (e->mail.due || (rung && e->mail.couriers))
-            any |= couriers_push(lane);
-        pthread_mutex_unlock(&e->lock);
-    }
+    bool any = poll_locked(e, rung);
     if (e->tcp.wire_count || ++e->progress.polls % POLLS_BLIND == 0)
         any |= events_look(e);
     if (e->tcp.held_links && now_ns() - e->tcp.held_at > COMPANY_NS)
-        links_release(e); /* a busy leader never sleeps */
-    any |= work_step(lane);
-    if (e->mail.sends)
-        any |= mail_step(lane);
-    if (mail_untidy(e))
-        mail_tidy(lane);
-    if (e->collectives.count)
-        any |= collectives_step(lane);
-    window_drive(e);
-    if (e->sync.ended)
-        acp_names_bury(lane);
-    segment_retirees_step(e);
+        e->up->release(e); /* a busy leader never sleeps */
+    for (const struct poller *part = e->up->unlocked; part->poll; part++)
+        if (part->due(e) != DUE_NOT)
+            any |= part->poll(&e->lanes[LANE_LEADER]);
     return any;
+}
+
+/* The thread may have been rung for one of these parts, and may stop leading now. For parts that are due before a
+ * sleep it will call the next leader. */
+static bool rung_for_part(const acp_engine *e)
+{
+    for (const struct poller *part = e->up->unlocked; part->poll; part++) {
+        enum due due = part->due(e);
+        if (due == DUE_AWAKE || due == DUE_SOON)
+            return true;
+    }
+    return false;
 }
 
 bool lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
 {
     if (e->tcp.held_links) /* the answers that would send them may depend on them */
-        links_release(e);
+        e->up->release(e);
     if (atomic_load(&e->mpi.guests)) { /* guests need MPI driven all the time */
         events_take(e, 0, interrupted);
-        window_pause(e);
+        e->up->pause(e);
         return false;
     }
-    if (must_look(e))
-        timeout_ns = timeout_ns < RETRY_NS ? timeout_ns : RETRY_NS;
     atomic_store(&e->control->asleep, 1);
     atomic_thread_fence(memory_order_seq_cst);
-    if (busy(e))
-        timeout_ns = 0;
-    bool any = events_take(e, timeout_ns, interrupted);
+    enum due due = leader_due(e);
+    int64_t most = due == DUE_NOW ? 0 : due == DUE_SOON ? RETRY_NS : timeout_ns;
+    bool any = events_take(e, most < timeout_ns ? most : timeout_ns, interrupted);
     atomic_store(&e->control->asleep, 0);
-    if (any && (e->collectives.count || e->mail.sends || mail_untidy(e)))
-        progress_poll(e); /* the ring may be for them, and this thread may stop leading now */
+    if (any && rung_for_part(e))
+        progress_poll(e);
     return any;
 }
 
@@ -177,7 +145,7 @@ static void look_on(acp_engine *e, uint32_t rings)
     uint64_t until = now_ns() + progress_worth(e, LOOK_ON_NS);
     uint32_t looks = 0;
     while ((now_ns() < until || e->tcp.held_links) && !e->progress.suitors && !e->stopping && e->progress.rings == rings) {
-        if ((inbox_waiting(e) || e->tcp.wire_count || e->ops.barred_count) && progress_poll(e))
+        if ((e->tcp.wire_count || most_due(e, e->up->locked) >= DUE_SOON) && progress_poll(e))
             until = now_ns() + progress_worth(e, LOOK_ON_NS);
         progress_linger(e, &looks);
     }
@@ -209,7 +177,7 @@ static void *progress_main(void *argument)
             events_take(e, 0, &interrupted);
         while (progress_poll(e));
         look_on(e, rings);
-        while (!atomic_load(&e->stopping) && must_look(e)) {
+        while (!atomic_load(&e->stopping) && leader_due(e) >= DUE_SOON) {
             lead_asleep(e, RETRY_NS, &interrupted);
             progress_poll(e);
         }

@@ -5,20 +5,10 @@
 #include "progress/reactor.h"
 #include "base/linux.h"
 #include "core/engine_state.h"
-#include "core/state/peer.h"
-#include "messages/flow.h"
-#include "mpi_window/target_assist.h"
-#include "operations/pending.h"
-#include "peers/attach.h"
-#include "peers/peer.h"
+#include "core/upcalls.h"
 #include "progress/doorbell.h"
 #include "progress/lifeline.h"
 #include "progress/progress.h"
-#include "transport/connection.h"
-#include "transport/connection_input.h"
-#include "transport/keepalive.h"
-#include "transport/link.h"
-#include "transport/listen.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
@@ -28,7 +18,6 @@
 
 #define EVENTS 32
 #define ASK_ALL 4u /* the talker alone is read three times in four */
-#define LOOK_NS ((uint64_t)500000000) /* interval of checks for the death of peers without a wake-up */
 
 int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag)
 {
@@ -81,56 +70,42 @@ bool events_leave(acp_engine *e)
     return n <= rings;
 }
 
+static void timer_rang(acp_lane *lane)
+{
+    struct progress_state *p = &lane->engine->progress;
+    uint64_t count, due = p->timer_at, now;
+    while (read(p->timer_fd, &count, sizeof count) > 0)
+        continue;
+    now = now_ns();
+    p->timer_at = 0; /* it has rung: later actions set it anew */
+    lane->engine->up->tick(lane, due && now > due ? now - due : 0);
+}
+
 static void dispatch(acp_lane *lane, const struct epoll_event *event)
 {
     acp_engine *e = lane->engine;
-    uint64_t tag = event->data.u64, count, due, now;
+    uint64_t tag = event->data.u64;
     switch (tag) {
     case TAG_DOOR:
         progress_event(e);
         return;
     case TAG_GIVER:
-        giver_serve(e);
+        e->up->giver_ready(e);
         return;
     case TAG_LISTEN:
-        wire_accept(lane);
+        e->up->listener_ready(lane);
         return;
     case TAG_LIFELINE:
         lifeline_ended(e);
         return;
     case TAG_TIMER:
-        while (read(e->progress.timer_fd, &count, sizeof count) > 0)
-            continue;
-        due = e->progress.timer_at;
-        now = now_ns();
-        e->progress.timer_at = 0; /* it has rung: later actions set it anew */
-        links_tick(lane, due && now > due ? now - due : 0);
-        visits_tick(lane);
-        if (atomic_load(&e->progress.looking))
-            peers_look(e);
+        timer_rang(lane);
         return;
     }
-    if (tag & TAG_WIRE) {
-        wire_ready(lane, (uint32_t)tag, event->events);
-    } else if (tag & TAG_PEER) {
-        struct peer *p = peer_of_slot(e, (uint32_t)tag);
-        if (p) {
-            epoll_ctl(e->progress.epoll_fd, EPOLL_CTL_DEL, p->pidfd, NULL);
-            peer_mark_lost(e, p);
-        }
-    }
-}
-
-/* After events. */
-static void settle(acp_lane *lane)
-{
-    acp_engine *e = lane->engine;
-    links_bury(e);
-    ops_pump(lane);
-    if (e->mail.couriers)
-        couriers_push(lane);
-    if (atomic_load(&e->progress.looking))
-        timer_until(e, now_ns() + LOOK_NS);
+    if (tag & TAG_WIRE)
+        e->up->wire_ready(lane, (uint32_t)tag, event->events);
+    else if (tag & TAG_PEER)
+        e->up->peer_ended(e, (uint32_t)tag);
 }
 
 /* Reads the connection that mostly brings the next input at once, which spares a system call on the way of each
@@ -144,9 +119,9 @@ bool events_look(acp_engine *e)
     if (e->stopping)
         return false;
     pthread_mutex_lock(&e->lock);
-    bool any = talker_ask(lane);
+    bool any = e->up->talker_ask(lane);
     if (any)
-        settle(lane);
+        e->up->settle(lane);
     pthread_mutex_unlock(&e->lock);
     return any;
 }
@@ -166,7 +141,7 @@ bool events_take(acp_engine *e, int64_t timeout_ns, bool *interrupted)
     pthread_mutex_lock(&e->lock);
     for (int i = 0; i < n; i++)
         dispatch(lane, &events[i]);
-    settle(lane);
+    e->up->settle(lane);
     pthread_mutex_unlock(&e->lock);
     return true;
 }
@@ -177,15 +152,12 @@ int events_open(acp_engine *e)
     e->progress.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     e->progress.outer_fd = epoll_create1(EPOLL_CLOEXEC);
     e->progress.door_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    e->job.giver_fd = giver_open(e);
-    spare_open(e);
     e->progress.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     /* Every ring is an event of its own, so that the count is never read. */
-    if (e->progress.epoll_fd < 0 || e->progress.outer_fd < 0 || e->progress.door_fd < 0 || e->job.giver_fd < 0 ||
-        e->progress.timer_fd < 0 || endpoints_open(e) != ACP_OK ||
+    if (e->progress.epoll_fd < 0 || e->progress.outer_fd < 0 || e->progress.door_fd < 0 ||
+        e->progress.timer_fd < 0 ||
         poll_add(e, e->progress.door_fd, EPOLLIN | EPOLLET, TAG_DOOR) ||
         poll_add(e, e->progress.timer_fd, EPOLLIN, TAG_TIMER) ||
-        poll_add(e, e->job.giver_fd, EPOLLIN, TAG_GIVER) ||
         epoll_ctl(e->progress.outer_fd, EPOLL_CTL_ADD, e->progress.epoll_fd, &inner))
         return ACP_E_SYSTEM;
     e->progress.armed = true;
@@ -195,11 +167,7 @@ int events_open(acp_engine *e)
 void events_close(acp_engine *e)
 {
     int *descriptors[] = {&e->progress.epoll_fd, &e->progress.outer_fd, &e->progress.door_fd,
-                          &e->job.giver_fd, &e->progress.timer_fd, &e->progress.spare_fd, &e->progress.lifeline_fd};
-    endpoints_close(e);
-    for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++) {
-        if (*descriptors[i] >= 0)
-            close(*descriptors[i]);
-        *descriptors[i] = -1;
-    }
+                          &e->progress.timer_fd, &e->progress.lifeline_fd};
+    for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++)
+        linux_shut(descriptors[i]);
 }

@@ -2,13 +2,10 @@
  * thread does. */
 #include "progress/wait.h"
 #include "base/linux.h"
-#include "peers/peer_liveness.h"
+#include "core/upcalls.h"
 #include "progress/doorbell.h"
 #include "progress/progress.h"
 #include "progress/reactor.h"
-#include "transport/keepalive.h"
-#include "transport/link.h"
-#include "transport/link_io.h"
 
 #include <sched.h>
 
@@ -119,7 +116,7 @@ static void look(struct wait *w, uint64_t patience_ns)
     atomic_fetch_add(&e->progress.suitors, 1);
     if (atomic_load_explicit(&e->tcp.held_links, memory_order_relaxed) ||
         atomic_load_explicit(&e->tcp.asked_later, memory_order_relaxed))
-        links_ask(e);
+        e->up->ask(e);
     for (uint32_t spin = 0; !w->ready(w->context) && !e->stopping; spin++) {
         if (w->lead || (w->lead = leader_try(e)))
             progress_poll(e);
@@ -168,7 +165,7 @@ static void rest(struct wait *w, int64_t left)
 {
     acp_engine *e = w->engine;
     int64_t slice = w->watching ? WAIT_SLICE_NS : (int64_t)LOOK_AROUND_NS;
-    if (w->doing == ACP_DOING_WAIT_UNTIL && atomic_load(&e->mpi.words))
+    if (w->doing == ACP_DOING_WAIT_UNTIL && atomic_load(&e->progress.unrung_words))
         slice = RETRY_NS; /* a window's writes do not ring */
     slice = left < slice ? left : slice;
     if (!w->lead && !(w->lead = leader_try(e))) {
@@ -192,7 +189,7 @@ static bool is_short(const struct wait *w)
     acp_engine *e = w->engine;
     uint64_t since = atomic_load_explicit(&e->tcp.short_since, memory_order_relaxed);
     uint64_t now = since ? now_ns() : 0, timeout = e->config.peer_timeout_ns;
-    return since && now - w->start > timeout && now - since > timeout && short_lasts(e);
+    return since && now - w->start > timeout && now - since > timeout && e->up->short_lasts(e);
 }
 
 static int sleep_until_ready(struct wait *w)
@@ -201,8 +198,7 @@ static int sleep_until_ready(struct wait *w)
     while (!w->ready(w->context)) {
         if (!w->watching && now_ns() - w->start > LOOK_AROUND_NS) {
             w->watching = true;
-            node_watch(e);
-            links_watch(e);
+            e->up->watch(e);
         }
         if (disturbed(w))
             return ACP_E_INTERRUPTED;

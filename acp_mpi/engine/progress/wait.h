@@ -19,6 +19,12 @@ uint64_t progress_worth(const acp_engine *e, uint64_t time_ns);
  * itself it would be a tick of 4 ms. */
 void progress_linger(const acp_engine *e, uint32_t *looks);
 
+/* A number of words is waited for from now on, or no more, to which some writers write without a ring. */
+static inline void wait_unrung(acp_engine *e, int words)
+{
+    atomic_fetch_add(&e->progress.unrung_words, (uint32_t)words);
+}
+
 /* A signal interrupted a wait, or the wait is long: true if it must end. Holding no lock. */
 static inline bool tick(acp_engine *e, int reason)
 {

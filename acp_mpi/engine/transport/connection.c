@@ -153,12 +153,7 @@ static bool welcome(acp_lane *lane, const uint8_t *source, bool neighbour)
  * -1: no caller, or one is being told. */
 static int accept_spare(acp_engine *e, uint8_t *source, bool *neighbour)
 {
-    pthread_mutex_lock(&e->space);
-    bool has = e->progress.spare_fd >= 0 && !e->tcp.spare_used;
-    if (has)
-        close(e->progress.spare_fd);
-    e->progress.spare_fd = has ? -1 : e->progress.spare_fd;
-    pthread_mutex_unlock(&e->space);
+    bool has = !e->tcp.spare_used && attach_spare_close(e);
     int fd = has ? endpoint_accept(e, source, neighbour) : -1;
     if (has && fd < 0)
         spare_open(e);

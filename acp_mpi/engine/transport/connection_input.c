@@ -135,7 +135,7 @@ bool wire_readable(acp_lane *lane, struct wire *wire)
     unsigned char *buffer = wire->fasts ? NULL : take_buffer(e, wire);
     if (!buffer) {
         wire_fast(e, wire, true);
-        atomic_store(&e->progress.starved, true);
+        connection_input_starve(e);
         return true;
     }
     wire->in_end = 0;
@@ -179,9 +179,21 @@ bool talker_ask(acp_lane *lane)
     return wire && wire_readable(lane, wire);
 }
 
-void wires_feed(acp_lane *lane)
+void connection_input_starve(acp_engine *e)
+{
+    atomic_store(&e->tcp.starved, true);
+}
+
+enum due connection_input_due(const acp_engine *e)
+{
+    return e->tcp.starved ? DUE_SOON : DUE_NOT;
+}
+
+bool wires_feed(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
+    if (!atomic_exchange(&e->tcp.starved, false))
+        return false;
     for (uint32_t i = 0; i < e->tcp.wire_room; i++) {
         struct wire *wire = e->tcp.wires[i];
         if (!wire || !wire->fasts || wire->state == WIRE_CLOSED)
@@ -194,4 +206,5 @@ void wires_feed(acp_lane *lane)
         if (buffer)
             take_input(lane, wire, buffer, end);
     }
+    return false;
 }

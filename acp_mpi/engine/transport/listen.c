@@ -2,6 +2,7 @@
  * which address of a peer to try. On one host links use the loopback interface, which is all
  * that is open unless the job spans hosts. */
 #include "transport/listen.h"
+#include "base/linux.h"
 #include "core/state/peer.h"
 #include "peers/rank_table.h"
 #include "progress/reactor.h"
@@ -181,11 +182,8 @@ int endpoints_open(acp_engine *e)
 
 void endpoints_close(acp_engine *e)
 {
-    for (uint32_t i = 0; i < LISTENERS; i++) {
-        if (e->tcp.listeners[i] >= 0)
-            close(e->tcp.listeners[i]);
-        e->tcp.listeners[i] = -1;
-    }
+    for (uint32_t i = 0; i < LISTENERS; i++)
+        linux_shut(&e->tcp.listeners[i]);
 }
 
 void endpoints_watch(acp_engine *e, bool on)

@@ -170,15 +170,11 @@ static uint32_t head_phase(const acp_engine *e)
     return now ? (uint32_t)(state >> 30) & 3 : CELL_FREE;
 }
 
-bool inbox_waiting(const acp_engine *e)
+/* The writer of a claimed cell is about to fill it, and will ring; or has died there, or been stopped. */
+enum due shm_ring_due(const acp_engine *e)
 {
-    return head_phase(e) == CELL_FULL;
-}
-
-/* Its writer is about to fill it, and will ring; or has died there, or been stopped. */
-bool inbox_claimed(const acp_engine *e)
-{
-    return head_phase(e) == CELL_CLAIMED;
+    uint32_t phase = head_phase(e);
+    return phase == CELL_FULL ? DUE_NOW : phase == CELL_CLAIMED || e->shm.backlogged ? DUE_SOON : DUE_NOT;
 }
 
 /* Handles the messages in the ring; true if there were any. */
@@ -220,4 +216,11 @@ bool inbox_drain(acp_lane *lane)
             e->up->arrived(lane, from, NULL, &m, NULL, 0);
     }
     return handled > 0;
+}
+
+bool shm_ring_poll(acp_lane *lane)
+{
+    bool any = inbox_drain(lane);
+    backlog_push(lane);
+    return any;
 }

@@ -1,7 +1,7 @@
 #ifndef ACP_SHM_RING_H
 #define ACP_SHM_RING_H
 
-#include "core/engine.h"
+#include "core/poller.h"
 
 struct message;
 struct peer;
@@ -13,8 +13,8 @@ int ring_send(acp_lane *lane, struct peer *to, uint32_t color, const struct mess
 void submission_begin(acp_engine *e);
 void submission_end(acp_engine *e);
 bool inbox_drain(acp_lane *lane);
-bool inbox_waiting(const acp_engine *e);
-bool inbox_claimed(const acp_engine *e);
+enum due shm_ring_due(const acp_engine *e);
+bool shm_ring_poll(acp_lane *lane); /* that, and what has waited for room in the rings of others */
 bool backlog_push(acp_lane *lane);
 void backlog_free(struct peer *p);
 bool backlog_provide(acp_engine *e); /* some entries are kept for answers; false: no memory */

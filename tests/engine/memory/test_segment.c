@@ -224,7 +224,7 @@ static void writer_that_ended_is_heard(acp_engine *owner, acp_lane *lane)
     CHECK(pthread_create(&guest, NULL, come_and_go, owner) == 0);
     while (!leader_try(owner))
         sched_yield();
-    while (visits < VISITS || inbox_waiting(owner))
+    while (visits < VISITS || shm_ring_due(owner) == DUE_NOW)
         progress_poll(owner);
     leader_release(owner);
     pthread_join(guest, NULL);

@@ -88,7 +88,10 @@ static void take_in(acp_lane *lane, struct peer *from, struct link *link, const 
     arrived[m->from]++;
 }
 
-static const struct upcalls up = {.provided = has_memory, .arrived = take_in};
+static const struct poller parts[] = {{shm_ring_due, shm_ring_poll}, {NULL, NULL}};
+
+static const struct upcalls up = {
+    .provided = has_memory, .arrived = take_in, .locked = parts, .unlocked = parts + 1};
 
 static void start(void)
 {

@@ -21,7 +21,6 @@ struct mpi_state {
     _Atomic uint32_t guests; /* peers that need MPI driven here */
     _Atomic uint32_t stays;  /* peers that drive MPI for this process, maybe for nothing */
     uint64_t lively; /* guests count as busy until this time, ns */
-    _Atomic uint32_t words; /* awaited words that a window may write */
 };
 
 /* Of a peer. */

@@ -31,6 +31,7 @@ struct operations_state {
     _Atomic uint32_t stalled_count;
     _Atomic uint32_t barred_count; /* stalled operations that met a taken lock: no event will restart them */
     struct op *work, **work_tail; /* operations that the leader runs in slices */
+    _Atomic bool work_pending;
     bool work_kicked; /* a leader has been called for it */
     struct op *tasks; /* commands of other processes, under way here */
     struct op *task_pool;

@@ -49,7 +49,9 @@ struct job_state {
     _Atomic uint32_t end_count;
     uint32_t end_room;
     bool guards; /* a peer relies on this process to report losses elsewhere (any_source.c) */
+    _Atomic bool looking; /* peers are polled, for their end wakes no thread */
     int giver_fd;
+    int spare_fd; /* for when there is no other; transport may use it up */
     _Atomic bool joined;
 };
 

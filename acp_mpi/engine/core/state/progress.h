@@ -22,11 +22,10 @@ struct progress_state {
     pthread_mutex_t leader;
     pthread_t thread;
     bool thread_runs;
-    _Atomic bool work_pending;
     _Atomic bool armed; /* events wake the progress thread */
     _Atomic bool rung;  /* the progress thread has left a ring to the leader */
     uint32_t polls; /* polls by leaders */
-    int epoll_fd, outer_fd, door_fd, timer_fd, spare_fd, lifeline_fd;
+    int epoll_fd, outer_fd, door_fd, timer_fd, lifeline_fd;
     _Atomic uint32_t callers; /* threads inside progress_wait */
     _Atomic uint32_t suitors; /* waiting threads that would lead */
     _Atomic uint32_t vain; /* waits for messages in a row that a longer poll would not have ended */
@@ -34,12 +33,11 @@ struct progress_state {
         _Atomic uint32_t count, cost[2]; /* number; mean ns after a look, and after a glance */
     } answers[2]; /* lately; [1]: while bytes move */
     _Atomic uint32_t rings; /* rings of the doors of peers */
-    _Atomic bool starved; /* input waits for memory */
     struct waiter *waiters;
     pthread_mutex_t waiters_lock;
     uint32_t looks;
-    _Atomic bool looking; /* peers are polled, for their end wakes no thread */
     uint64_t timer_at; /* time for which the timer is set; 0: not set */
+    _Atomic uint32_t unrung_words; /* words that threads wait for and some writers change without a ring */
     bool crowded; /* more ranks here than processors for them */
     _Atomic uint32_t yields; /* yields worth while before a sleep when crowded; 0: none has been tried */
 };

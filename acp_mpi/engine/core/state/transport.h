@@ -48,6 +48,7 @@ struct tcp_state {
     bool spare_used;       /* the spare descriptor is in use: a connecting peer is refused */
     _Atomic uint64_t short_since; /* links wait since then for want of a descriptor or of memory, ns; 0: none does */
     _Atomic int short_error;
+    _Atomic bool starved; /* input waits for memory */
     uint32_t pending_handshakes; /* handshakes of connections that peers open */
     unsigned char *receive_buffer;
     struct wire *last_input;     /* the connection of the last input */
