@@ -9,6 +9,7 @@
 #include "membership/team.h"
 #include "memory/arena.h"
 #include "messages/flow.h"
+#include "messages/mailbox.h"
 #include "messages/message_send_queue.h"
 #include "mpi_window/window.h"
 #include "operations/protocol_shm.h"
@@ -56,6 +57,14 @@ static void widen_descriptors(void)
     setrlimit(RLIMIT_NOFILE, &open_files);
 }
 
+/* In the own heap, if there is one. */
+static void create_mailbox(acp_engine *e)
+{
+    struct heap h = {.head = (struct heap_head *)(void *)(e->memory.base + e->memory.heap_position)};
+    if (e->memory.heap_span)
+        mailbox_create(&h, e->config.unexpected_max);
+}
+
 static int create(acp_engine *e, acp_fault *fault)
 {
     bool dead;
@@ -73,6 +82,7 @@ static int create(acp_engine *e, acp_fault *fault)
     int rc = memory_create(e, fault);
     if (rc != ACP_OK)
         return rc;
+    create_mailbox(e);
     e->row.node = e->config.node;
     e->row.pid = (uint32_t)getpid();
     e->row.start_time = process_start_time(e->row.pid, &dead);
@@ -204,6 +214,7 @@ static int reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     links_take_in(e, NULL, (const unsigned char *)UINTPTR_MAX);
     mail_reset(e);
     memory_reset(e);
+    create_mailbox(e);
     inbox_close(e);
     window_forget(e);
     board_reset(e);

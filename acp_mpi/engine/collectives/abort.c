@@ -122,7 +122,7 @@ static bool is_astray(const acp_collective *c, const struct letter *l)
 int collective_listen(acp_lane *lane, acp_collective *c)
 {
     struct heap *h = mail_heap(c->engine, c->engine->job.own);
-    struct mailbox *box = &h->head->mailbox;
+    struct mailbox *box = mailbox_of(h);
     struct hold hold;
     uint64_t now = __atomic_load_n(&box->sequence, __ATOMIC_ACQUIRE);
     if (c->status != ACP_OK)

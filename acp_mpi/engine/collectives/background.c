@@ -135,7 +135,7 @@ void collective_watch(acp_collective *c)
         return;
     bool listens = atomic_exchange(&c->watched, true);
     if (!listens)
-        __atomic_fetch_add(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
+        __atomic_fetch_add(&mailbox_of(h)->probing, 1, __ATOMIC_SEQ_CST);
     pthread_mutex_lock(&e->collectives.lock); /* another thread may be driving it and changing them */
     for (uint32_t i = 0; i < c->open; i++)
         if (c->messages[i]->peer)
@@ -174,6 +174,43 @@ static int wait_long(acp_collective *c, int64_t timeout_ns)
         if (rc != ACP_E_TIMEOUT || slice == left || left < 0)
             return rc;
     }
+}
+
+struct any_wait {
+    acp_collective *const *collectives;
+    uint32_t count;
+};
+
+static bool one_stands(void *context)
+{
+    const struct any_wait *w = context;
+    for (uint32_t i = 0; i < w->count; i++)
+        if (collective_stands(w->collectives[i]))
+            return true;
+    return false;
+}
+
+int acp_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count,
+                 acp_collective *const *collectives, uint32_t collective_count, int64_t timeout_ns)
+{
+    struct any_wait w = {collectives, collective_count};
+    uint64_t start = now_ns();
+    acp_doing doing = collective_count ? ACP_DOING_COLLECTIVE : ACP_DOING_SEND;
+    for (uint32_t i = 0; i < count; i++)
+        doing = requests[i]->kind == REQUEST_SEND ? doing : ACP_DOING_RECEIVE;
+    while (!one_stands(&w)) {
+        int64_t left = wait_left(timeout_ns, start), slice = left, patience;
+        for (uint32_t i = 0; i < collective_count; i++) {
+            if (collective_overdue(collectives[i]))
+                collective_watch(collectives[i]);
+            patience = collective_patience(collectives[i]);
+            slice = patience < slice ? patience : slice;
+        }
+        int rc = requests_wait(e, requests, count, one_stands, &w, collective_count > 0, doing, slice);
+        if (rc != ACP_E_TIMEOUT || slice == left)
+            return rc;
+    }
+    return ACP_OK;
 }
 
 int acp_collective_wait(acp_collective *c, int64_t timeout_ns)
@@ -244,7 +281,7 @@ static void let_go(acp_collective *c)
     acp_engine *e = c->engine;
     pthread_mutex_lock(&e->collectives.lock);
     if (c->watched && has_mailbox(c))
-        __atomic_fetch_sub(&mail_heap(e, e->job.own)->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
+        __atomic_fetch_sub(&mailbox_of(mail_heap(e, e->job.own))->probing, 1, __ATOMIC_SEQ_CST);
     if (c->closes && has_mailbox(c))
         eager_open(e);
     collectives_unlock(e);

@@ -6,10 +6,12 @@
 #include "collectives/reduce.h"
 #include "collectives/schedule_eager.h"
 #include "messages/mailbox.h"
+#include "messages/match.h"
 #include "messages/message_send_queue.h"
 #include "messages/recv_wait.h"
 #include "messages/rendezvous_get.h"
 #include "messages/request.h"
+#include "progress/wait.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -255,18 +257,27 @@ int collective_drive(acp_lane *lane, acp_collective *c)
     return ACP_OK;
 }
 
+/* The death of a rank, or a message that may be the answer to another call, ends a wait, too. */
+static bool disturbed(void *context)
+{
+    const acp_collective *c = context;
+    acp_engine *e = c->engine;
+    if (e->job.departed != c->departed)
+        return true;
+    const struct heap *h = c->watched ? mail_heap(e, e->job.own) : NULL;
+    return h && __atomic_load_n(&mailbox_of(h)->sequence, __ATOMIC_ACQUIRE) != c->heard;
+}
+
 /* Until a message is done. ACP_E_BUSY: none is, but from now on mismatches and losses are watched, too. */
 static int wait(acp_collective *c, int64_t timeout_ns)
 {
-    uint32_t which;
     bool few = c->open <= MANY, first = !c->watched && timeout_ns > MAIL_FIRST_NS;
     if (collective_overdue(c)) {
         collective_watch(c);
         return ACP_E_BUSY;
     }
     int rc = requests_wait(c->engine, c->messages + (few ? 0 : c->open - 1), few ? c->open : 1,
-                           &c->departed, c->watched ? &c->heard : NULL,
-                           first ? MAIL_FIRST_NS : timeout_ns, &which);
+                           disturbed, c, false, ACP_DOING_COLLECTIVE, first ? MAIL_FIRST_NS : timeout_ns);
     if (rc != ACP_E_TIMEOUT || !first)
         return rc;
     collective_watch(c);
@@ -292,11 +303,7 @@ static int run(acp_collective *c, int64_t timeout_ns, bool to_the_end)
     int rc = ACP_OK;
     while (atomic_load_explicit(&c->state, memory_order_relaxed) == COLLECTIVE_RUNS) {
         rc = advance(c, rc == ACP_E_BUSY ? ACP_OK : rc);
-        int64_t left = timeout_ns;
-        if (timeout_ns != ACP_FOREVER) {
-            left -= (int64_t)(now_ns() - start);
-            left = left < 0 ? 0 : left;
-        }
+        int64_t left = wait_left(timeout_ns, start);
         if (rc == ACP_E_HANDLE && c->lights) {
             collective_look_on(c);
             rc = ACP_OK;

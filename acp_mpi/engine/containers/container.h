@@ -10,6 +10,8 @@
 #include "memory/heap.h"
 #include "memory/transaction.h"
 
+#include <assert.h>
+
 enum container_kind {
     KIND_ANY, KIND_COUNTER, KIND_DEQUE, KIND_LIST, KIND_MAP, KIND_MULTISET, KIND_SET, KIND_VECTOR,
     KIND_WORKSPACE, KINDS

@@ -16,6 +16,8 @@
 #include "containers/list_call.h"
 #include "memory/heap_pages.h"
 
+#include <assert.h>
+
 struct heap;
 struct hold;
 

@@ -34,7 +34,7 @@ static bool own_slab(struct survey_tiles *t, uint64_t slab, uint64_t *next)
 
 void heap_messages_all(struct survey_tiles *t)
 {
-    const struct mailbox *box = &t->heap.head->mailbox;
+    const struct mailbox *box = mailbox_of(&t->heap);
     uint64_t looked = section_look(&box->section), slab = box->slabs, steps = 0;
     for (uint32_t i = 0; i < SECTION_BLOCKS; i++)
         heap_walk_use(t, box->section.fresh[i], USE_MESSAGES);

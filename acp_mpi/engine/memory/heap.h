@@ -8,12 +8,12 @@
 #define ACP_HEAP_H
 
 #include "memory/transaction.h"
-#include "messages/mailbox.h"
 
 #define HEAP_PATIENCE_NS ((int64_t)100000000) /* longest wait for the holder of another section */
 #define HEAP_LEVELS 33u
 #define HEAP_WIDTH 32u
 #define HEAP_KINDS 16u
+#define HEAP_ROOT ((size_t)25280)
 #define GRANULE ((uint64_t)256 << 10)
 #define SWEPT ((uint64_t)1 << 20) /* a free range of this size goes back to the system */
 #define KEPT_LEAST ((uint64_t)4 << 20) /* bytes that may lie idle */
@@ -56,7 +56,7 @@ struct heap_head {
     uint64_t class_map[HEAP_LEVELS];
     uint64_t lists[HEAP_LEVELS][HEAP_WIDTH];
     uint64_t spare[HEAP_KINDS]; /* heads of containers, not in use */
-    struct mailbox mailbox;
+    _Alignas(64) unsigned char root[HEAP_ROOT]; /* zeroes when the heap is new: a room above makes its mailbox there */
     uint64_t granules[]; /* one bit each: committed */
 };
 

@@ -51,8 +51,6 @@ int heap_found(acp_engine *e, uint64_t position, uint64_t span, uint64_t pinned_
     struct heap h = {.base = m->base + position, .span = span, .fd = m->fd, .position = position};
     h.head = (struct heap_head *)(void *)h.base;
     heap_create(&h, e->row.nonce, m->limit, pinned_end - position);
-    if (e->config.unexpected_max)
-        h.head->mailbox.bound = e->config.unexpected_max;
     struct region region = {.offset = position + h.first + BLOCK_HEAD,
                             .length = h.end - h.first - BLOCK_HEAD,
                             .kind = SEGMENT_HEAP};

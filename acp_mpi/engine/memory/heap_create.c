@@ -6,7 +6,6 @@
 #include "memory/size_class.h"
 #include "memory/transaction.h"
 #include "memory/transaction_lock.h"
-#include "messages/mailbox.h"
 
 #include <string.h>
 
@@ -64,7 +63,6 @@ void heap_create(struct heap *h, uint64_t nonce, uint64_t limit, uint64_t pinned
     memset(head, 0, sizeof *head + map_bytes(h->span));
     section_create(&head->section);
     section_create(&head->sweeper);
-    mailbox_create(&head->mailbox, limit / 8 < MAIL_BOUND ? limit / 8 : MAIL_BOUND);
     head->nonce = nonce;
     head->limit = limit;
     head->kept = KEPT_LEAST;
@@ -84,10 +82,9 @@ void heap_create(struct heap *h, uint64_t nonce, uint64_t limit, uint64_t pinned
 void heap_clear(struct heap *h)
 {
     struct heap_head *head = h->head;
-    uint64_t bound = head->mailbox.bound, most = (h->end - h->grid) / GRANULE;
+    uint64_t most = (h->end - h->grid) / GRANULE;
     uint64_t pinned = head->pinned < most ? head->pinned : most;
     granules_drop(h);
     heap_create(h, head->nonce * 5 + 1, head->limit, /* marks of now are none then */
                 pinned ? h->grid + pinned * GRANULE : 0);
-    head->mailbox.bound = bound;
 }

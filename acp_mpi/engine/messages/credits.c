@@ -15,7 +15,7 @@ bool mailbox_roomy(const struct mailbox *box)
 
 uint32_t mail_wanting_take(struct heap *h, bool asked, uint32_t slots[MAIL_WANTING])
 {
-    struct mailbox *box = &h->head->mailbox;
+    struct mailbox *box = mailbox_of(h);
     uint32_t count = 0;
     if (likely(!box->wanting[0]) || (!asked && !mailbox_roomy(box)))
         return 0;
@@ -34,7 +34,7 @@ void mail_wanting_wake(acp_engine *e, const uint32_t slots[MAIL_WANTING], uint32
             door_ring(e, p);
     }
     /* Senders by link do not come again by themselves, and may have been rung for once. */
-    if (unlikely(e->mail.stopped) && mailbox_roomy(&mail_heap(e, e->job.own)->head->mailbox))
+    if (unlikely(e->mail.stopped) && mailbox_roomy(mailbox_of(mail_heap(e, e->job.own))))
         progress_kick(e);
 }
 

@@ -185,7 +185,7 @@ int mail_take_back(acp_lane *lane, struct landing *l, const uint64_t *note)
     struct hold hold;
     uint32_t slots[MAIL_WANTING];
     struct letter *letter = l->letter;
-    int rc = section_enter(&hold, lane, &l->heap->head->mailbox.section, l->heap, 0);
+    int rc = section_enter(&hold, lane, &mailbox_of(l->heap)->section, l->heap, 0);
     if (rc != ACP_OK)
         return rc;
     bool kept = letter->list == AMONG_MESSAGES;
@@ -212,7 +212,7 @@ int mail_take_back(acp_lane *lane, struct landing *l, const uint64_t *note)
 int mail_taken(acp_lane *lane, struct landing *l)
 {
     struct hold hold;
-    int rc = section_enter(&hold, lane, &l->heap->head->mailbox.section, l->heap,
+    int rc = section_enter(&hold, lane, &mailbox_of(l->heap)->section, l->heap,
                            mail_patience(lane));
     if (rc != ACP_OK)
         return rc;

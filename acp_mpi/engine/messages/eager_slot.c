@@ -16,7 +16,7 @@
 static struct eager *eager_of(acp_engine *e, struct peer *p)
 {
     struct heap *h = mail_heap(e, p);
-    return h ? &h->head->mailbox.eager : NULL;
+    return h ? &mailbox_of(h)->eager : NULL;
 }
 
 static bool slot_claim(struct eager_slot *s, uint64_t from)
@@ -211,12 +211,12 @@ void eager_forget(acp_engine *e)
 {
     struct heap *h = mail_heap(e, e->job.own);
     for (uint32_t i = 0; h && i < EAGER_SLOTS; i++) {
-        struct eager_slot *s = &h->head->mailbox.eager.slots[i];
+        struct eager_slot *s = &mailbox_of(h)->eager.slots[i];
         uint64_t state, context;
         if (!is_full(s, &state))
             continue;
         context = __atomic_load_n(&s->context, __ATOMIC_RELAXED);
-        if (mail_context_ended(&h->head->mailbox, context) &&
+        if (mail_context_ended(mailbox_of(h), context) &&
             claim_message(s, context, __atomic_load_n(&s->source, __ATOMIC_RELAXED)))
             become(s, EAGER_EMPTY);
     }

@@ -20,7 +20,6 @@
 struct ask;
 struct peer;
 
-#define COURIER_COLOR 0u
 #define COURIER_KEPT 1u /* flag of ACP_MAIL: the sender keeps the bytes; ACP_MAIL_WHERE follows */
 
 /* Flag of ACP_MAIL: to meet a receive before `after` in the sequence; without one nothing has happened. Bytes come

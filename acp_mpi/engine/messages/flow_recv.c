@@ -37,7 +37,7 @@ void courier_tells(acp_engine *e, struct courier *c, uint8_t word)
 static const struct mailbox *own_box(acp_engine *e)
 {
     struct heap *h = mail_heap(e, e->job.own);
-    return h ? &h->head->mailbox : NULL;
+    return h ? mailbox_of(h) : NULL;
 }
 
 void courier_room(acp_lane *lane, struct courier *c)

@@ -7,12 +7,14 @@
 
 #include <string.h>
 
-#define SPARES_AT (offsetof(struct heap_head, mailbox) + offsetof(struct mailbox, letters))
+#define SPARES_AT (offsetof(struct heap_head, root) + offsetof(struct mailbox, letters))
 
-void mailbox_create(struct mailbox *box, uint64_t bound)
+void mailbox_create(const struct heap *h, uint64_t bound)
 {
+    struct mailbox *box = mailbox_of(h);
+    uint64_t least = h->head->limit / 8 < MAIL_BOUND ? h->head->limit / 8 : MAIL_BOUND;
     section_create(&box->section);
-    box->bound = bound;
+    box->bound = bound ? bound : least;
     for (uint64_t i = MAIL_SPARES; i-- > 0;) {
         box->letters[i].link.next = box->spare;
         box->spare = SPARES_AT + i * sizeof(struct letter);
@@ -21,7 +23,7 @@ void mailbox_create(struct mailbox *box, uint64_t bound)
 
 bool letter_spare(const struct heap *h, uint64_t at)
 {
-    return at >= SPARES_AT && at < SPARES_AT + sizeof h->head->mailbox.letters &&
+    return at >= SPARES_AT && at < SPARES_AT + sizeof mailbox_of(h)->letters &&
            (at - SPARES_AT) % sizeof(struct letter) == 0;
 }
 
@@ -47,7 +49,7 @@ uint32_t mail_bucket(uint64_t context, uint64_t source, uint64_t tag)
 static int slab_take(struct hold *hold)
 {
     struct heap *h = hold->heap;
-    struct mailbox *box = &h->head->mailbox;
+    struct mailbox *box = mailbox_of(h);
     uint64_t block, next = 0;
     int rc = section_take(hold, MAIL_SLAB, &block);
     if (rc != ACP_OK)
@@ -70,7 +72,7 @@ static int slab_take(struct hold *hold)
 
 int letter_take(struct hold *hold, bool keeps, struct letter **letter)
 {
-    struct mailbox *box = &hold->heap->head->mailbox;
+    struct mailbox *box = mailbox_of(hold->heap);
     bool may = box->spare && (!keeps || box->spares_kept < MAIL_SPARES / 2);
     uint64_t *chain = may && (!keeps || !box->free) ? &box->spare : &box->free;
     int rc = *chain ? ACP_OK : slab_take(hold);
@@ -85,7 +87,7 @@ int letter_take(struct hold *hold, bool keeps, struct letter **letter)
 
 static uint64_t *chain_for(struct heap *h, uint64_t at)
 {
-    return letter_spare(h, at) ? &h->head->mailbox.spare : &h->head->mailbox.free;
+    return letter_spare(h, at) ? &mailbox_of(h)->spare : &mailbox_of(h)->free;
 }
 
 void letter_drop(struct hold *hold, struct letter *letter)
@@ -109,7 +111,7 @@ int letter_get(struct hold *hold, struct letter **letter)
 static void letters_return(acp_lane *lane, struct heap *h)
 {
     struct hold hold;
-    struct mailbox *box = &h->head->mailbox;
+    struct mailbox *box = mailbox_of(h);
     int rc;
     do
         rc = section_enter(&hold, lane, &box->section, h, HEAP_PATIENCE_NS);
@@ -178,14 +180,14 @@ static void take_out(struct hold *hold, struct mail_chain *chain, uint64_t at, s
 
 static void count_kept(struct hold *hold, const struct letter *letter, int by)
 {
-    struct mailbox *box = &hold->heap->head->mailbox;
+    struct mailbox *box = mailbox_of(hold->heap);
     if (unlikely(letter_spare(hold->heap, letter_offset(hold->heap, letter))))
         section_set(hold, &box->spares_kept, box->spares_kept + (uint64_t)by);
 }
 
 void letter_link(struct hold *hold, struct letter *letter, enum letter_list list)
 {
-    struct mailbox *box = &hold->heap->head->mailbox;
+    struct mailbox *box = mailbox_of(hold->heap);
     uint64_t at = letter_offset(hold->heap, letter);
     uint64_t *count = list == AMONG_MESSAGES ? &box->kept : &box->posted;
     section_set(hold, &letter->list, list);
@@ -201,7 +203,7 @@ void letter_link(struct hold *hold, struct letter *letter, enum letter_list list
 
 void letter_unlink(struct hold *hold, struct letter *letter)
 {
-    struct mailbox *box = &hold->heap->head->mailbox;
+    struct mailbox *box = mailbox_of(hold->heap);
     enum letter_list list = (enum letter_list)letter->list;
     uint64_t at = letter_offset(hold->heap, letter);
     uint64_t *count = list == AMONG_MESSAGES ? &box->kept : &box->posted;

@@ -10,7 +10,7 @@
 #ifndef ACP_MAILBOX_H
 #define ACP_MAILBOX_H
 
-#include "memory/transaction.h"
+#include "memory/heap.h"
 #include "messages/eager_slot.h"
 #include "messages/pair_ring.h"
 
@@ -132,6 +132,13 @@ struct mailbox {
     struct pair_rings rings;
 };
 
+static_assert(sizeof(struct mailbox) <= HEAP_ROOT, "a mailbox lies in the root of its heap");
+
+static inline struct mailbox *mailbox_of(const struct heap *h)
+{
+    return (struct mailbox *)(void *)h->head->root;
+}
+
 /* A slab: entries behind its first word, each on lines of its own. */
 #define MAIL_LINE ((uint64_t)64)
 #define MAIL_SLAB ((uint64_t)16384)
@@ -143,7 +150,7 @@ static inline uint64_t mail_slab_first(uint64_t slab)
 }
 
 /* Entries and lists */
-void mailbox_create(struct mailbox *box, uint64_t bound); /* on zeroes */
+void mailbox_create(const struct heap *h, uint64_t bound); /* of a new heap; 0: the default bound */
 struct letter *letter_at(const struct heap *h, uint64_t at); /* NULL: none can be there */
 uint64_t letter_offset(const struct heap *h, const struct letter *letter);
 uint32_t mail_bucket(uint64_t context, uint64_t source, uint64_t tag);

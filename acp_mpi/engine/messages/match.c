@@ -55,7 +55,7 @@ static bool answers(const struct letter *message, const acp_envelope *want)
 static struct letter *first_receive(const struct heap *h, uint64_t at, const acp_envelope *e,
                                     uint64_t from)
 {
-    uint64_t steps = h->head->mailbox.posted;
+    uint64_t steps = mailbox_of(h)->posted;
     struct letter *letter;
     for (; (letter = letter_at(h, at)) && steps--; at = letter->link.next)
         if (letter->sequence >= from && meets(letter, e))
@@ -65,7 +65,7 @@ static struct letter *first_receive(const struct heap *h, uint64_t at, const acp
 
 static struct letter *find_receive(const struct heap *h, const acp_envelope *e, uint64_t from)
 {
-    const struct mailbox *box = &h->head->mailbox;
+    const struct mailbox *box = mailbox_of(h);
     uint32_t bucket = mail_bucket(e->context, (uint64_t)e->source, (uint64_t)e->tag);
     struct letter *exact = first_receive(h, box->receives[bucket].first, e, from);
     struct letter *wild = box->wild.first ? first_receive(h, box->wild.first, e, from) : NULL;
@@ -76,7 +76,7 @@ static struct letter *find_receive(const struct heap *h, const acp_envelope *e, 
 
 struct letter *mail_find_message(const struct heap *h, const acp_envelope *want)
 {
-    const struct mailbox *box = &h->head->mailbox;
+    const struct mailbox *box = mailbox_of(h);
     bool any = want->source == ACP_ANY || want->tag == ACP_ANY;
     uint64_t steps = box->kept;
     uint64_t at = any ? box->arrivals.first
@@ -189,7 +189,7 @@ static int letter_match(struct hold *hold, struct letter *letter, const acp_enve
 static int keep(struct hold *hold, const acp_envelope *e, const void *data, uint32_t filler, bool whole,
                 bool *held, struct letter **letter)
 {
-    struct mailbox *box = &hold->heap->head->mailbox;
+    struct mailbox *box = mailbox_of(hold->heap);
     uint64_t bytes = cost(box, e, held);
     int rc = letter_take(hold, true, letter);
     if (rc != ACP_OK)
@@ -212,7 +212,7 @@ static int keep(struct hold *hold, const acp_envelope *e, const void *data, uint
 
 void mail_unkeep(struct hold *hold, struct letter *letter)
 {
-    struct mailbox *box = &hold->heap->head->mailbox;
+    struct mailbox *box = mailbox_of(hold->heap);
     letter_unlink(hold, letter);
     section_set(hold, &box->bytes, box->bytes - letter->cost);
 }
@@ -247,7 +247,7 @@ enum keeping { KEEP_NEVER, KEEP_WITHIN, KEEP_ALWAYS };
 static int letter_arrive(struct hold *hold, const acp_envelope *e, const void *data, enum keeping keeping,
                          struct places among, uint32_t filler, struct landing *landing)
 {
-    struct mailbox *box = &hold->heap->head->mailbox;
+    struct mailbox *box = mailbox_of(hold->heap);
     struct letter *letter = meet_receive(hold, landing->to, e, among);
     landing->matched = letter != NULL;
     landing->late = !letter && unlikely(mail_context_ended(box, e->context));
@@ -293,7 +293,7 @@ static int message_bring(acp_lane *lane, struct peer *to, const acp_envelope *e,
     struct heap *h = mail_heap(lane->engine, to);
     if (unlikely(!h))
         return fail_lost(lane, to, 0, e->size);
-    struct mailbox *box = &h->head->mailbox;
+    struct mailbox *box = mailbox_of(h);
     *landing = (struct landing){.to = to, .heap = h, .size = e->size,
                                 .open = e->size > MAIL_INLINE};
     int rc = section_enter(&hold, lane, &box->section, h, mail_patience(lane));
@@ -334,7 +334,7 @@ int mail_place(struct hold *hold, struct peer *to, const acp_envelope *e, const 
     else if (landing.matched)
         letter_done(hold->lane, to, landing.letter, LETTER_DONE);
     else
-        kept_ring(hold->lane->engine, to, &hold->heap->head->mailbox);
+        kept_ring(hold->lane->engine, to, mailbox_of(hold->heap));
     return ACP_OK;
 }
 

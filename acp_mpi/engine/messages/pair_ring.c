@@ -23,7 +23,7 @@ static_assert(1 + (ACP_SHORT_MOST + 23) / 56 <= RING_LINES / 2, "one fits while 
 static struct pair_rings *rings_of(acp_engine *e, struct peer *p)
 {
     struct heap *h = mail_heap(e, p);
-    return h ? &h->head->mailbox.rings : NULL;
+    return h ? &mailbox_of(h)->rings : NULL;
 }
 
 /* No thread sleeps, no receive waits: the next receive looks into the rings. */
@@ -214,7 +214,7 @@ bool pair_ring_put(acp_lane *lane, struct peer *to, const acp_envelope *m, const
 {
     struct pair_ring *ring = lane->index == LANE_CALLER ? ring_at(lane, to) : NULL;
     struct heap *h = ring ? atomic_load_explicit(&to->shm.heap, memory_order_relaxed) : NULL;
-    const struct mailbox *box = h ? &h->head->mailbox : NULL;
+    const struct mailbox *box = h ? mailbox_of(h) : NULL;
     if (!box || !is_quiet(box) || !keeps_none(box) || !has_letters(box))
         return false;
     struct ring_sender *s = &to->mail.ring;
@@ -281,7 +281,7 @@ static bool look_at_some(acp_engine *e, const struct heap *h, uint64_t which, co
 {
     for (; which; which &= which - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(which);
-        if (read_first(h, &h->head->mailbox.rings.rings[i], message) && fits(message, want)) {
+        if (read_first(h, &mailbox_of(h)->rings.rings[i], message) && fits(message, want)) {
             atomic_store_explicit(&e->mail.ring_turn, i + 1, memory_order_relaxed);
             return true;
         }
@@ -293,7 +293,7 @@ static bool look_at_some(acp_engine *e, const struct heap *h, uint64_t which, co
 static bool look_at_all(acp_engine *e, const struct heap *h, const acp_envelope *want, acp_short *message)
 {
     uint32_t from = atomic_load_explicit(&e->mail.ring_turn, memory_order_relaxed) % RING_SENDERS;
-    uint64_t owned = pair_ring_owned(&h->head->mailbox.rings), behind = owned >> from << from;
+    uint64_t owned = pair_ring_owned(&mailbox_of(h)->rings), behind = owned >> from << from;
     return look_at_some(e, h, behind, want, message) || look_at_some(e, h, owned ^ behind, want, message);
 }
 
@@ -303,9 +303,9 @@ bool acp_short_look(acp_engine *e, const acp_envelope *want, acp_short *message)
     if (unlikely(!h))
         return false;
     if (want->source == ACP_ANY)
-        return look_at_all(e, h, want, message) && is_first(&h->head->mailbox);
-    struct pair_ring *ring = ring_of_source(&h->head->mailbox.rings, want->source);
-    return ring && read_first(h, ring, message) && fits(message, want) && is_first(&h->head->mailbox);
+        return look_at_all(e, h, want, message) && is_first(mailbox_of(h));
+    struct pair_ring *ring = ring_of_source(&mailbox_of(h)->rings, want->source);
+    return ring && read_first(h, ring, message) && fits(message, want) && is_first(mailbox_of(h));
 }
 
 bool acp_short_take(const acp_short *message, void *data)
@@ -331,9 +331,9 @@ static bool is_there(const struct heap *h, const struct pair_ring *ring)
 
 bool pair_ring_any(const struct heap *h)
 {
-    uint64_t owned = pair_ring_owned(&h->head->mailbox.rings);
+    uint64_t owned = pair_ring_owned(&mailbox_of(h)->rings);
     for (; owned; owned &= owned - 1)
-        if (is_there(h, &h->head->mailbox.rings.rings[__builtin_ctzll(owned)]))
+        if (is_there(h, &mailbox_of(h)->rings.rings[__builtin_ctzll(owned)]))
             return true;
     return false;
 }
@@ -341,10 +341,10 @@ bool pair_ring_any(const struct heap *h)
 bool pair_ring_stirs(acp_engine *e, const acp_envelope *want)
 {
     struct heap *h = atomic_load_explicit(&e->job.own->shm.heap, memory_order_acquire);
-    if (!h || !keeps_none(&h->head->mailbox) || !is_quiet(&h->head->mailbox))
+    if (!h || !keeps_none(mailbox_of(h)) || !is_quiet(mailbox_of(h)))
         return true;
     if (want->source == ACP_ANY)
         return pair_ring_any(h);
-    const struct pair_ring *ring = ring_of_source(&h->head->mailbox.rings, want->source);
+    const struct pair_ring *ring = ring_of_source(&mailbox_of(h)->rings, want->source);
     return ring && is_there(h, ring);
 }

@@ -79,7 +79,7 @@ static bool is_owned(acp_engine *e, const struct pair_ring *ring, uint32_t place
 int pair_ring_clear(struct hold *hold)
 {
     acp_engine *e = hold->lane->engine;
-    struct pair_rings *all = &hold->heap->head->mailbox.rings;
+    struct pair_rings *all = &mailbox_of(hold->heap)->rings;
     uint64_t owned = pair_ring_owned(all);
     int rc = ACP_OK;
     for (; owned && rc == ACP_OK; owned &= owned - 1) {
@@ -121,7 +121,7 @@ static bool release(struct hold *hold, struct pair_rings *all, uint32_t i)
 void pair_ring_release(struct hold *hold)
 {
     acp_engine *e = hold->lane->engine;
-    struct pair_rings *all = &hold->heap->head->mailbox.rings;
+    struct pair_rings *all = &mailbox_of(hold->heap)->rings;
     for (uint32_t i = 0; i < RING_SENDERS; i++) {
         uint64_t rank = __atomic_load_n(&all->rings[i].owner, __ATOMIC_RELAXED) - 1;
         const struct peer *p = rank < e->procs ? peer_known(e, slot_of_rank(e, (uint32_t)rank)) : NULL;
@@ -137,7 +137,7 @@ int pair_ring_bring(acp_lane *lane, struct peer *to)
     struct heap *h = mail_heap(lane->engine, to);
     if (!h)
         return fail_lost(lane, to, 0, 0);
-    int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, mail_patience(lane));
+    int rc = section_enter(&hold, lane, &mailbox_of(h)->section, h, mail_patience(lane));
     if (rc != ACP_OK)
         return rc;
     uint64_t taken, sent = atomic_load_explicit(&s->sent, memory_order_relaxed);

@@ -29,9 +29,9 @@ static int look(acp_lane *lane, const acp_envelope *want, acp_envelope *found, u
         lane->fault.rank = want->source;
         return lane->fault.status;
     }
-    if (!__atomic_load_n(&h->head->mailbox.kept, __ATOMIC_ACQUIRE) && !pair_ring_any(h))
+    if (!__atomic_load_n(&mailbox_of(h)->kept, __ATOMIC_ACQUIRE) && !pair_ring_any(h))
         return ACP_E_HANDLE;
-    int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, patience_ns);
+    int rc = section_enter(&hold, lane, &mailbox_of(h)->section, h, patience_ns);
     if (rc != ACP_OK)
         return rc;
     if ((rc = pair_ring_clear(&hold)) != ACP_OK) {
@@ -110,10 +110,10 @@ int acp_probe_wait(acp_engine *e, const acp_envelope *want, acp_envelope *found,
         w.source = peer_of_slot(e, slot_of_rank(e, (uint32_t)want->source));
     acp_request source = {.peer = w.source, .any = want->source == ACP_ANY,
                           .among = want->among}, *draft = &source;
-    __atomic_fetch_add(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&mailbox_of(h)->probing, 1, __ATOMIC_SEQ_CST);
     int rc = mail_await(e, ready, &w, timeout_ns, ACP_DOING_PROBE, &draft, 1, false);
     if (w.era == e->mail.era)
-        __atomic_fetch_sub(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
+        __atomic_fetch_sub(&mailbox_of(h)->probing, 1, __ATOMIC_SEQ_CST);
     acp_lane_give(w.lane);
     return rc == ACP_OK ? w.rc : rc;
 }

@@ -53,7 +53,7 @@ static int bury(struct hold *hold, struct letter *l)
 static bool discard(struct hold *hold, struct letter *l)
 {
     acp_engine *e = hold->lane->engine;
-    bool late = mail_context_ended(&hold->heap->head->mailbox, l->context);
+    bool late = mail_context_ended(mailbox_of(hold->heap), l->context);
     if (orphaned(e, l) || (late && letter_state(l) == LETTER_DONE && l->place != PLACE_HELD))
         return bury(hold, l) == ACP_OK;
     return !late || mail_unwant(hold, l);
@@ -66,7 +66,7 @@ static void mail_bury(acp_lane *lane)
     struct hold hold;
     uint32_t slots[MAIL_WANTING];
     struct letter *l;
-    if (h && section_enter(&hold, lane, &h->head->mailbox.section, h, 0) != ACP_OK) {
+    if (h && section_enter(&hold, lane, &mailbox_of(h)->section, h, 0) != ACP_OK) {
         e->mail.losses = 1; /* again, soon: the bringer of the last one does not ring once more */
         return;
     }
@@ -82,8 +82,8 @@ static void mail_bury(acp_lane *lane)
     else if (rc != ACP_E_DAMAGED) /* which no other look mends */
         e->mail.losses = 1;
     const acp_request *unwanted = e->mail.unwanted;
-    uint64_t steps = h->head->mailbox.kept, next;
-    for (uint64_t at = h->head->mailbox.arrivals.first; (l = letter_at(h, at)) && steps--;
+    uint64_t steps = mailbox_of(h)->kept, next;
+    for (uint64_t at = mailbox_of(h)->arrivals.first; (l = letter_at(h, at)) && steps--;
          at = next) {
         next = l->arrival.next;
         if (!discard(&hold, l))

@@ -35,7 +35,7 @@ void mail_context_ends(acp_engine *e, uint64_t context, bool in_vain)
     const struct heap *h = atomic_load_explicit(&e->job.own->shm.heap, memory_order_acquire);
     if (!h || !context)
         return;
-    struct mailbox *box = &h->head->mailbox;
+    struct mailbox *box = mailbox_of(h);
     struct mail_lot *lot = lot_of(box, context);
     uint64_t at = __atomic_fetch_add(&lot->next, 1, __ATOMIC_RELAXED) % MAIL_LOT;
     __atomic_store_n(&lot->contexts[at], context, __ATOMIC_RELAXED);

@@ -110,7 +110,7 @@ static int receive(acp_lane *lane, acp_request *r, const acp_envelope *want)
     struct heap *h = mail_heap(e, e->job.own);
     if (!h)
         return fail(lane, ACP_E_FULL, 0, 0);
-    int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, mail_patience(lane));
+    int rc = section_enter(&hold, lane, &mailbox_of(h)->section, h, mail_patience(lane));
     if (rc != ACP_OK)
         return rc;
     rc = match_all(&hold, r, want);
@@ -179,7 +179,7 @@ int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t roo
     struct letter *l = h ? letter_at(h, taken) : NULL;
     if (!l || l->list != AMONG_TAKEN)
         return fail(lane, ACP_E_HANDLE, 0, 0);
-    int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, mail_patience(lane));
+    int rc = section_enter(&hold, lane, &mailbox_of(h)->section, h, mail_patience(lane));
     if (rc != ACP_OK)
         return rc;
     acp_request *r = receive_new(lane, buffer, room);

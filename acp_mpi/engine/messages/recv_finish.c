@@ -19,7 +19,7 @@ static int unpost(acp_lane *lane, acp_request *r)
     struct hold hold;
     acp_engine *e = lane->engine;
     struct heap *h = mail_heap(e, e->job.own);
-    int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, mail_patience(lane));
+    int rc = section_enter(&hold, lane, &mailbox_of(h)->section, h, mail_patience(lane));
     if (rc != ACP_OK)
         return rc;
     rc = ACP_E_HANDLE;

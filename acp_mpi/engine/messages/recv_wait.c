@@ -2,8 +2,6 @@
  * behind the sender. */
 #include "messages/recv_wait.h"
 #include "base/linux.h"
-#include "collectives/abort.h"
-#include "collectives/background.h"
 #include "core/membarrier.h"
 #include "core/rank_slot.h"
 #include "core/state/peer.h"
@@ -31,13 +29,12 @@
 struct request_wait {
     acp_engine *engine;
     acp_request *const *requests;
-    uint32_t count, ready;
-    acp_collective *const *collectives;
-    uint32_t collective_count;
+    uint32_t count;
+    bool (*over)(void *); /* ends the wait, too; NULL: nothing else does */
+    bool collectives;     /* these do */
+    void *context;
     bool followed;          /* bytes of one have come */
     bool near;              /* a message may be brought by another process, by load and store */
-    const uint32_t *departed; /* of a collective: another number of the departed ends it, too */
-    const uint64_t *heard;    /* ends with another number of messages that have come; NULL: not */
     const acp_envelope *want; /* of a receive that is not posted: only rings are looked at */
     uint64_t arm_at;
 };
@@ -54,10 +51,8 @@ static bool one_done(struct request_wait *w)
     for (uint32_t i = 0; i < w->count; i++) {
         while (follow(w->requests[i]))
             w->followed = true;
-        if (acp_request_done(w->requests[i])) {
-            w->ready = i;
+        if (acp_request_done(w->requests[i]))
             return true;
-        }
     }
     return false;
 }
@@ -69,27 +64,10 @@ static void attend(const acp_request *r, enum letter_attention attention)
         letter_attend(r->letter, attention);
 }
 
-static bool one_stands(const struct request_wait *w)
-{
-    for (uint32_t i = 0; i < w->collective_count; i++)
-        if (collective_stands(w->collectives[i]))
-            return true;
-    return false;
-}
-
-static bool has_heard(const struct request_wait *w)
-{
-    const struct heap *h = mail_heap(w->engine, w->engine->job.own);
-    return __atomic_load_n(&h->head->mailbox.sequence, __ATOMIC_ACQUIRE) != *w->heard;
-}
-
 static bool stands(void *context)
 {
     struct request_wait *w = context;
-    if ((w->departed && w->engine->job.departed != *w->departed) || one_stands(w) ||
-        (w->heard && has_heard(w)))
-        return true;
-    return one_done(w);
+    return (w->over && w->over(w->context)) || one_done(w);
 }
 
 static bool ready(void *context)
@@ -262,73 +240,35 @@ int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t time
     return rc;
 }
 
-static int64_t time_left(int64_t timeout_ns, uint64_t start)
-{
-    if (timeout_ns == ACP_FOREVER)
-        return timeout_ns;
-    int64_t left = timeout_ns - (int64_t)(now_ns() - start);
-    return left < 0 ? 0 : left;
-}
-
-static int wait(struct request_wait *w, int64_t timeout_ns)
+static int wait(struct request_wait *w, acp_doing doing, int64_t timeout_ns)
 {
     acp_engine *e = w->engine;
     acp_request *const *requests = w->requests;
     int rc = ACP_OK;
-    bool collective = w->departed || w->collective_count;
-    acp_doing doing = collective ? ACP_DOING_COLLECTIVE : ACP_DOING_SEND;
     for (uint32_t i = 0; i < w->count; i++) {
-        if (requests[i]->kind != REQUEST_SEND && !w->departed)
-            doing = ACP_DOING_RECEIVE;
         w->near = w->near || near(e, requests[i]);
         attend(requests[i], ATTENTION_WAITS);
     }
     uint64_t start = timeout_ns == ACP_FOREVER ? 0 : now_ns();
     if (!soon(w) && !doze_over(w, timeout_ns)) {
         w->arm_at = now_ns() + SPIN_NS / 2;
-        rc = mail_await(e, ready, w, time_left(timeout_ns, start), doing, requests, w->count,
-                        w->collective_count > 0);
+        rc = mail_await(e, ready, w, wait_left(timeout_ns, start), doing, requests, w->count, w->collectives);
     }
     for (uint32_t i = 0; i < w->count; i++)
         attend(requests[i], ATTENTION_NONE);
     return rc;
 }
 
-int requests_wait(acp_engine *e, acp_request *const *requests, uint32_t count,
-                  const uint32_t *departed, const uint64_t *heard, int64_t timeout_ns,
-                  uint32_t *index)
+int requests_wait(acp_engine *e, acp_request *const *requests, uint32_t count, bool (*over)(void *),
+                  void *context, bool collectives, acp_doing doing, int64_t timeout_ns)
 {
-    struct request_wait w = {.engine = e, .requests = requests, .count = count, .departed = departed,
-                             .heard = heard};
-    int rc = count ? wait(&w, timeout_ns) : ACP_E_ARGUMENT;
-    if (rc == ACP_OK)
-        *index = w.ready;
-    return rc;
-}
-
-int acp_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count,
-                 acp_collective *const *collectives, uint32_t collective_count, int64_t timeout_ns)
-{
-    struct request_wait w = {.engine = e, .requests = requests, .count = count,
-                             .collectives = collectives, .collective_count = collective_count};
-    uint64_t start = now_ns();
-    while (!one_stands(&w)) {
-        int64_t left = time_left(timeout_ns, start), slice = left, patience;
-        for (uint32_t i = 0; i < collective_count; i++) {
-            if (collective_overdue(collectives[i]))
-                collective_watch(collectives[i]);
-            patience = collective_patience(collectives[i]);
-            slice = patience < slice ? patience : slice;
-        }
-        int rc = wait(&w, slice);
-        if (rc != ACP_E_TIMEOUT || slice == left)
-            return rc;
-    }
-    return ACP_OK;
+    struct request_wait w = {.engine = e, .requests = requests, .count = count, .over = over,
+                             .context = context, .collectives = collectives};
+    return wait(&w, doing, timeout_ns);
 }
 
 int acp_request_wait(acp_engine *e, acp_request *request, int64_t timeout_ns)
 {
-    uint32_t index;
-    return requests_wait(e, &request, 1, NULL, NULL, timeout_ns, &index);
+    acp_doing doing = request->kind == REQUEST_SEND ? ACP_DOING_SEND : ACP_DOING_RECEIVE;
+    return requests_wait(e, &request, 1, NULL, NULL, false, doing, timeout_ns);
 }

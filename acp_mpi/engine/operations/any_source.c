@@ -10,7 +10,6 @@
 #include "base/linux.h"
 #include "core/rank_slot.h"
 #include "core/state/peer.h"
-#include "messages/flow.h"
 #include "operations/notices.h"
 #include "operations/route.h"
 #include "peers/ends.h"

@@ -1,6 +1,7 @@
 #ifndef ACP_WAIT_H
 #define ACP_WAIT_H
 
+#include "base/linux.h"
 #include "core/engine_state.h"
 
 int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
@@ -31,6 +32,14 @@ static inline bool tick(acp_engine *e, int reason)
     if (!e->config.tick)
         return reason != ACP_TICK_LONG;
     return e->config.tick(e->config.tick_context, reason) != 0;
+}
+
+static inline int64_t wait_left(int64_t timeout_ns, uint64_t start)
+{
+    if (timeout_ns == ACP_FOREVER)
+        return timeout_ns;
+    int64_t left = timeout_ns - (int64_t)(now_ns() - start);
+    return left < 0 ? 0 : left;
 }
 
 #endif

@@ -11,6 +11,8 @@
 struct peer;
 struct wire;
 
+#define COURIER_COLOR 0u /* of links that carry messages */
+
 enum link_state { LINK_CALLING = 1, LINK_OPEN, LINK_CLOSED };
 
 /* Answers due for consecutive operations of the peer. */

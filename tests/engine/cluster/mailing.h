@@ -110,7 +110,7 @@ static inline void pages_give(struct pages p)
 
 static inline struct mailbox *box_of(acp_engine *e)
 {
-    return &mail_heap(e, e->job.own)->head->mailbox;
+    return mailbox_of(mail_heap(e, e->job.own));
 }
 
 /* How many bytes nobody may have waited for. */
@@ -118,9 +118,9 @@ static inline void set_bound(acp_engine *e, acp_lane *lane, uint64_t bytes)
 {
     struct heap *h = mail_heap(e, e->job.own);
     struct hold hold;
-    CHECK(section_enter(&hold, lane, &h->head->mailbox.section, h, ACP_FOREVER) == ACP_OK);
+    CHECK(section_enter(&hold, lane, &mailbox_of(h)->section, h, ACP_FOREVER) == ACP_OK);
     pthread_mutex_lock(&e->lock); /* for whoever only looks */
-    h->head->mailbox.bound = bytes;
+    mailbox_of(h)->bound = bytes;
     pthread_mutex_unlock(&e->lock);
     section_leave(&hold);
 }

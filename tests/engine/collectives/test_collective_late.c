@@ -194,14 +194,14 @@ static struct heap *bring_late(struct cluster *c)
     events_arm(e, false);
     CHECK(AGAIN(acp_send(sender, 0, &late, bytes, &request)) == ACP_OK);
     send_end_of(sender, request);
-    CHECK(h->head->mailbox.kept == 1);
+    CHECK(mailbox_of(h)->kept == 1);
     return h;
 }
 
 static void goes(struct cluster *c, struct heap *h)
 {
     leader_release(c->engines[0]);
-    UNTIL(__atomic_load_n(&h->head->mailbox.kept, __ATOMIC_ACQUIRE) == 0);
+    UNTIL(__atomic_load_n(&mailbox_of(h)->kept, __ATOMIC_ACQUIRE) == 0);
     cluster_stop(c);
 }
 
@@ -213,7 +213,7 @@ static void taken_just_then(void)
     struct hold hold;
     struct heap *h = bring_late(&c);
     acp_engine *e = c.engines[0];
-    CHECK(section_enter(&hold, acp_engine_lane(e), &h->head->mailbox.section, h, ACP_FOREVER) == ACP_OK);
+    CHECK(section_enter(&hold, acp_engine_lane(e), &mailbox_of(h)->section, h, ACP_FOREVER) == ACP_OK);
     for (uint32_t i = 0; i < LOOKS; i++)
         progress_poll(e);
     section_leave(&hold);

@@ -285,7 +285,7 @@ static void what_has_come_and_has_no_place_yet_is_waited_for(void)
     acp_lane *lane = acp_engine_lane(e);
     struct peer *p = peer_of_slot(e, 1);
     struct heap *h = mail_heap(e, e->job.own);
-    CHECK(section_enter(&hold, lane, &h->head->mailbox.section, h, ACP_FOREVER) == ACP_OK);
+    CHECK(section_enter(&hold, lane, &mailbox_of(h)->section, h, ACP_FOREVER) == ACP_OK);
     post_message(acp_engine_lane(c.engines[1]), 0, 3, &word, 8);
     UNTIL(e->mail.late);
     UNTIL(acp_engine_leaving(c.engines[1]));

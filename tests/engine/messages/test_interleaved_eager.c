@@ -2,7 +2,7 @@
  * recalled meanwhile. */
 #include "interleaver/interleaved.h"
 
-#include "memory/heap.h"
+#include "messages/mailbox.h"
 #include "messages/eager_slot.c"
 
 #define CONTEXT 4u
@@ -13,7 +13,8 @@ static acp_engine receiver, sender;
 static struct peer own, receivers;
 static struct heap_head head;
 static struct heap heap = {.head = &head};
-static struct eager_slot *const slot = &head.mailbox.eager.slots[SENDER * EAGER_EACH];
+static struct mailbox *const box = (struct mailbox *)(void *)head.root;
+static struct eager_slot *const slot = &((struct mailbox *)(void *)head.root)->eager.slots[SENDER * EAGER_EACH];
 static _Atomic uint32_t brought, recalled; /* to the mailbox: by the receiver, or the sender */
 static _Atomic uint32_t taken;
 
@@ -47,7 +48,7 @@ int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *m, const vo
 
 static void start(void)
 {
-    memset(&head.mailbox.eager, 0, sizeof head.mailbox.eager);
+    memset(&box->eager, 0, sizeof box->eager);
     memset(receivers.mail.eager_stuck, 0, sizeof receivers.mail.eager_stuck);
     brought = recalled = taken = 0;
     receiver.job.own = &own;
@@ -60,7 +61,7 @@ static void start(void)
     SHARE_PLAIN(slot->size);
     il_share(slot->data, 8, "slot->data", true);
     SHARE(slot->state);
-    SHARE(head.mailbox.eager.closed);
+    SHARE(box->eager.closed);
     SHARE(brought);
     SHARE(recalled);
     SHARE(taken);

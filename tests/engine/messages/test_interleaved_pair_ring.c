@@ -3,7 +3,7 @@
 #include "interleaver/interleaved.h"
 
 #include "core/state/peer.h"
-#include "memory/heap.h"
+#include "messages/mailbox.h"
 
 void fault_point(void) {}
 
@@ -29,8 +29,8 @@ static struct control control;
 static _Alignas(64) unsigned char memory[(1u << 20)];
 static struct heap_head *const head = (struct heap_head *)(void *)memory;
 static struct heap heap = {.head = (struct heap_head *)(void *)memory, .base = memory, .span = sizeof memory};
-static struct mailbox *const box = &((struct heap_head *)(void *)memory)->mailbox;
-static struct pair_ring *const ring = &((struct heap_head *)(void *)memory)->mailbox.rings.rings[SENDER];
+static struct mailbox *const box = (struct mailbox *)(void *)((struct heap_head *)(void *)memory)->root;
+static struct pair_ring *const ring = &((struct mailbox *)(void *)((struct heap_head *)(void *)memory)->root)->rings.rings[SENDER];
 static struct ring_line *lines;
 static pthread_mutex_t section; /* of the mailbox */
 static uint32_t brought, mailed, taken; /* each thread counts what it has seen to have happened */
@@ -80,7 +80,7 @@ static const acp_envelope want = {.source = SENDER, .tag = 3, .note = 9, .size =
 
 static void start(void)
 {
-    memset(&head->mailbox, 0, sizeof head->mailbox);
+    memset(box, 0, sizeof *box);
     heap.first = sizeof *head;
     lines = (struct ring_line *)(void *)(memory + (sizeof memory >> 1));
     memset(lines, 0, RING_LINES * sizeof *lines);

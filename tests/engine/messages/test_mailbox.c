@@ -107,7 +107,7 @@ static void against_the_model(void)
     struct stage s;
     struct model m = {0};
     uint64_t state = 88172645463325252ull;
-    int fd = crash_memory(CRASH_SPAN);
+    int fd = mail_memory(CRASH_SPAN);
     stage_start(&s, fd);
     for (uint64_t number = 1; number < 60000; number++) {
         uint64_t what = crash_random(&state) % 10;
@@ -139,7 +139,7 @@ static void a_full_heap(void)
     acp_envelope e = {.size = 8}, want = {.source = ACP_ANY, .tag = ACP_ANY, .size = 8};
     acp_request *r;
     uint64_t word = 0, got, count = 0;
-    int rc, fd = crash_memory(600 << 10);
+    int rc, fd = mail_memory(600 << 10);
     stage_start(&s, fd);
     box_of(&s)->bound = UINT64_MAX / 4;
     while ((rc = mail_arrive(s.actor.lane, &s.owner, &e, &word, false, 1, &l)) == ACP_OK)

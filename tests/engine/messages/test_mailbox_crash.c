@@ -49,7 +49,7 @@ static void senders_die(void)
     struct stage s;
     uint64_t deaths = 0, wanted = crashes_wanted(600), fault = 0;
     uint32_t lost = 0;
-    int fd = crash_memory(CRASH_SPAN);
+    int fd = mail_memory(CRASH_SPAN);
     stage_start(&s, fd);
     for (uint64_t i = 0; i < wanted; i++) {
         acp_request *r[6];
@@ -95,7 +95,7 @@ static void a_receive_ends_before_the_mailbox_is_whole(void)
     struct stage s;
     uint64_t lost = 0, fault = 0;
     bool died = true;
-    int fd = crash_memory(CRASH_SPAN);
+    int fd = mail_memory(CRASH_SPAN);
     stage_start(&s, fd);
     while (died) {
         acp_request *r, *next;

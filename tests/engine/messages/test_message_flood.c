@@ -13,7 +13,7 @@
 
 static struct mailbox *box_of(acp_engine *e)
 {
-    return &mail_heap(e, e->job.own)->head->mailbox;
+    return mailbox_of(mail_heap(e, e->job.own));
 }
 
 static uint64_t kept(acp_engine *e)

@@ -300,7 +300,7 @@ static void messages_come_to_a_mailbox_that_is_held(void)
     acp_lane *sender = acp_engine_lane(c.engines[0]), *receiver = acp_engine_lane(e);
     acp_request *sends[MESSAGES];
     struct heap *h = mail_heap(e, e->job.own);
-    CHECK(section_enter(&hold, receiver, &h->head->mailbox.section, h, ACP_FOREVER) == ACP_OK);
+    CHECK(section_enter(&hold, receiver, &mailbox_of(h)->section, h, ACP_FOREVER) == ACP_OK);
     pthread_mutex_lock(&e->lock); /* none is taken before all are sent */
     choose(e);
     for (uint32_t i = 0; i < MESSAGES; i++) {

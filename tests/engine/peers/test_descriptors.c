@@ -181,7 +181,7 @@ int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
     bool is = false;
     for (uint32_t i = 0; e && i < LISTENERS; i++)
         is |= e->tcp.listeners[i] == fd;
-    if (is && (e->progress.spare_fd >= 0 || e->tcp.spare_used)) {
+    if (is && (e->job.spare_fd >= 0 || e->tcp.spare_used)) {
         errno = EMFILE;
         return -1;
     }

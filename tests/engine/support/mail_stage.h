@@ -24,6 +24,17 @@ struct stage {
 
 static struct doors doors; /* nobody waits there */
 
+/* A memory file with an empty heap and an empty mailbox. */
+static inline int mail_memory(uint64_t limit)
+{
+    struct actor a;
+    int fd = crash_memory(limit);
+    actor_start(&a, fd);
+    mailbox_create(&a.heap, 0);
+    actor_end(&a);
+    return fd;
+}
+
 static inline void stage_start(struct stage *s, int fd)
 {
     memset(s, 0, sizeof *s);
@@ -51,7 +62,7 @@ static inline void stage_start(struct stage *s, int fd)
 
 static inline struct mailbox *box_of(const struct stage *s)
 {
-    return &s->actor.heap.head->mailbox;
+    return mailbox_of(&s->actor.heap);
 }
 
 static inline acp_envelope any_envelope(uint64_t *state, bool wild)
@@ -100,7 +111,7 @@ static inline void finish(struct stage *s, acp_request *r, uint64_t number)
 /* The lists hold what their counts say, each letter in the one that it says. */
 static inline uint64_t check_lists_of(const struct heap *h)
 {
-    const struct mailbox *box = &h->head->mailbox;
+    const struct mailbox *box = mailbox_of(h);
     uint64_t receives = 0, messages = 0, arrivals = 0, bytes = 0, before = 0, last = 0;
     for (uint32_t b = 0; b <= 2 * MAIL_BUCKETS; b++) {
         const struct mail_chain *chain = b == 0              ? &box->wild

@@ -43,7 +43,7 @@ static inline void sender_start(struct sender *s, int fd, uint32_t rank)
 /* A mailbox that has letters, without which no ring is used. */
 static inline int open_mailbox(struct stage *s)
 {
-    int fd = crash_memory(CRASH_SPAN);
+    int fd = mail_memory(CRASH_SPAN);
     acp_request *r;
     stage_start(s, fd);
     CHECK(acp_receive(s->actor.lane, &(acp_envelope){.size = 8}, NULL, &r) == ACP_OK);
