@@ -22,13 +22,13 @@ _PRIVATE = re.compile(r"^[0-9a-f]+-[0-9a-f]+ ...(.)")
 KIB = 1024
 QUEUED = 4096  # operations, by a link; load and store queue none
 LOADED = (  # by init, beside what these load themselves
-    "joining",
-    "meeting",
-    "mpi_group",
+    "job.join",
+    "job.mpi_group",
+    "job.rendezvous.address",
+    "job.rendezvous.secret",
+    "job.rendezvous_point",
+    "job.runtime",
     "rma.window",
-    "runtime",
-    "spawn.rendezvous.address",
-    "spawn.rendezvous.secret",
 )
 
 
