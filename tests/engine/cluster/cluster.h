@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define CLUSTER_MOST 8
+#define CLUSTER_PATIENCE_NS 30000000000u /* a thread without a processor for 5 s was taken for dead once */
 
 #if defined(__SANITIZE_THREAD__)
 #define CLUSTER_SHARED true
@@ -62,7 +63,7 @@ static inline void cluster_start(struct cluster *c, uint32_t count, uint32_t nod
                                  bool shared)
 {
     uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
-    cluster_create(c, count, nodes, path, shared, 5000000000u, rows);
+    cluster_create(c, count, nodes, path, shared, CLUSTER_PATIENCE_NS, rows);
     for (uint32_t i = 0; i < count; i++) {
         CHECK(acp_table_add(c->engines[i], 0, rows[0], count) == ACP_OK);
         CHECK(acp_engine_join(c->engines[i], count, i) == ACP_OK);
