@@ -2,6 +2,7 @@
  * the containers. */
 #include "core/upcalls.h"
 #include "containers/container.h"
+#include "containers/container_head.h"
 #include "containers/counter.h"
 #include "containers/heap_methods.h"
 #include "containers/list_bulk.h"
@@ -15,6 +16,7 @@
 #include "containers/workspace.h"
 #include "close.h"
 #include "collectives/background.h"
+#include "collectives/schedule.h"
 #include "core/engine_state.h"
 #include "core/method.h"
 #include "inspect/query.h"
@@ -50,9 +52,9 @@
 static const acp_method methods[UINT8_MAX + 1] = {
     [METHOD_COUNTER_ADD] = counter_method_add,
     [METHOD_COUNTER_SET] = counter_method_set,
-    [METHOD_CREATE] = container_method_create,
-    [METHOD_DESCRIBE] = container_method_describe,
-    [METHOD_DESTROY] = container_method_destroy,
+    [METHOD_CREATE] = container_head_method_create,
+    [METHOD_DESCRIBE] = container_head_method_describe,
+    [METHOD_DESTROY] = container_head_method_destroy,
     [METHOD_FREE] = heap_methods_run,
     [METHOD_FREE_HELD] = heap_methods_run,
     [METHOD_HEAP_LOOK] = heap_methods_run,

@@ -19,8 +19,6 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#define WATCH_MOST_NS ((int64_t)1000000000)
-
 /* Makes the sender of the next message ring. True: one has come already. */
 static bool ring(const acp_collective *c)
 {
@@ -124,42 +122,6 @@ static bool stands(void *context)
     return collective_stands(context);
 }
 
-void collective_watch(acp_collective *c)
-{
-    acp_engine *e = c->engine;
-    struct heap *h = mail_heap(e, e->job.own);
-    int64_t pause = c->pause < WATCH_MOST_NS / 2 ? 2 * c->pause : WATCH_MOST_NS;
-    c->pause = pause;
-    c->watch_at = now_ns() + (uint64_t)pause;
-    if (!h || c->era != e->mail.era)
-        return;
-    bool listens = atomic_exchange(&c->watched, true);
-    if (!listens)
-        __atomic_fetch_add(&mailbox_of(h)->probing, 1, __ATOMIC_SEQ_CST);
-    pthread_mutex_lock(&e->collectives.lock); /* another thread may be driving it and changing them */
-    for (uint32_t i = 0; i < c->open; i++)
-        if (c->messages[i]->peer)
-            mail_watch(e, c->messages[i]->peer);
-    collectives_unlock(e);
-    progress_kick(e); /* for messages that have come already, and ranks in finalize */
-}
-
-bool collective_overdue(acp_collective *c)
-{
-    uint64_t now = now_ns(), at = c->watch_at;
-    if (!at) {
-        c->pause = MAIL_FIRST_NS;
-        c->watch_at = now + (uint64_t)c->pause;
-    }
-    return at && now >= at;
-}
-
-int64_t collective_patience(const acp_collective *c)
-{
-    int64_t left = (int64_t)(c->watch_at - now_ns());
-    return left > 0 ? left : 0;
-}
-
 /* After a while, and again now and then, the senders of its messages are watched: they may have changed. */
 static int wait_long(acp_collective *c, int64_t timeout_ns)
 {
@@ -249,19 +211,6 @@ static void unlist(acp_engine *e, acp_collective *c)
             break;
         }
     c->listed = false;
-}
-
-bool collectives_try(acp_engine *e)
-{
-    return pthread_mutex_trylock(&e->collectives.lock) == 0;
-}
-
-/* A thread that would have driven the others found the lock taken, and may sleep by now. */
-void collectives_unlock(acp_engine *e)
-{
-    pthread_mutex_unlock(&e->collectives.lock);
-    if (atomic_load(&e->collectives.news))
-        progress_kick(e);
 }
 
 bool acp_collective_settled(const acp_collective *c)

@@ -2,15 +2,16 @@
 #include "collectives/schedule.h"
 #include "base/linux.h"
 #include "collectives/abort.h"
-#include "collectives/background.h"
 #include "collectives/reduce.h"
 #include "collectives/schedule_eager.h"
+#include "messages/flow.h"
 #include "messages/mailbox.h"
 #include "messages/match.h"
 #include "messages/message_send_queue.h"
 #include "messages/recv_wait.h"
 #include "messages/rendezvous_get.h"
 #include "messages/request.h"
+#include "progress/doorbell.h"
 #include "progress/wait.h"
 
 #include <sched.h>
@@ -18,6 +19,7 @@
 #include <string.h>
 
 #define MANY 64u /* messages to look at each time */
+#define WATCH_MOST_NS ((int64_t)1000000000)
 
 int acp_collective_begin(acp_engine *e, const acp_plan *plan, void *const buffers[ACP_BUFFERS],
                          uint64_t context, uint64_t note, acp_collective **out)
@@ -266,6 +268,55 @@ static bool disturbed(void *context)
         return true;
     const struct heap *h = c->watched ? mail_heap(e, e->job.own) : NULL;
     return h && __atomic_load_n(&mailbox_of(h)->sequence, __ATOMIC_ACQUIRE) != c->heard;
+}
+
+bool collectives_try(acp_engine *e)
+{
+    return pthread_mutex_trylock(&e->collectives.lock) == 0;
+}
+
+/* A thread that would have driven the others found the lock taken, and may sleep by now. */
+void collectives_unlock(acp_engine *e)
+{
+    pthread_mutex_unlock(&e->collectives.lock);
+    if (atomic_load(&e->collectives.news))
+        progress_kick(e);
+}
+
+void collective_watch(acp_collective *c)
+{
+    acp_engine *e = c->engine;
+    struct heap *h = mail_heap(e, e->job.own);
+    int64_t pause = c->pause < WATCH_MOST_NS / 2 ? 2 * c->pause : WATCH_MOST_NS;
+    c->pause = pause;
+    c->watch_at = now_ns() + (uint64_t)pause;
+    if (!h || c->era != e->mail.era)
+        return;
+    bool listens = atomic_exchange(&c->watched, true);
+    if (!listens)
+        __atomic_fetch_add(&mailbox_of(h)->probing, 1, __ATOMIC_SEQ_CST);
+    pthread_mutex_lock(&e->collectives.lock); /* another thread may be driving it and changing them */
+    for (uint32_t i = 0; i < c->open; i++)
+        if (c->messages[i]->peer)
+            mail_watch(e, c->messages[i]->peer);
+    collectives_unlock(e);
+    progress_kick(e); /* for messages that have come already, and ranks in finalize */
+}
+
+bool collective_overdue(acp_collective *c)
+{
+    uint64_t now = now_ns(), at = c->watch_at;
+    if (!at) {
+        c->pause = MAIL_FIRST_NS;
+        c->watch_at = now + (uint64_t)c->pause;
+    }
+    return at && now >= at;
+}
+
+int64_t collective_patience(const acp_collective *c)
+{
+    int64_t left = (int64_t)(c->watch_at - now_ns());
+    return left > 0 ? left : 0;
 }
 
 /* Until a message is done. ACP_E_BUSY: none is, but from now on mismatches and losses are watched, too. */

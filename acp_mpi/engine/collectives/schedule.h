@@ -71,4 +71,13 @@ static inline void collective_leave(acp_engine *e)
     atomic_fetch_sub(&e->collectives.drivers, 1);
 }
 
+bool collectives_try(acp_engine *e); /* to have the lock, also that of the mailbox against a reset */
+void collectives_unlock(acp_engine *e);
+
+/* Watches the senders of its messages, which watch theirs in turn; and members that call something else, even if no
+ * message of theirs is awaited. */
+void collective_watch(acp_collective *c);
+bool collective_overdue(acp_collective *c); /* time to watch, or to watch anew, after so long a wait */
+int64_t collective_patience(const acp_collective *c); /* until then */
+
 #endif

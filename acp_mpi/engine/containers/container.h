@@ -9,6 +9,7 @@
 
 #include "memory/heap.h"
 #include "memory/transaction.h"
+#include "memory/translate.h"
 
 #include <assert.h>
 
@@ -39,13 +40,23 @@ struct container_type {
     int (*clear)(struct hold *hold, struct container *container);
 };
 
-uint64_t container_size(uint64_t kind); /* of the head; 0: an unknown kind */
+/* The head that may lie at an address; NULL, with a fault. */
+static inline struct container *container_place(acp_lane *lane, acp_ga_t ga, struct heap **heap)
+{
+    const struct translation *t = lane_find(lane, ROLE_SRC, ga, sizeof(struct container));
+    if (unlikely(!t || t->kind != SEGMENT_HEAP || ga % 16)) {
+        if (t)
+            fail(lane, ACP_E_DESTROYED, ga, 0);
+        return NULL;
+    }
+    *heap = atomic_load_explicit(&t->peer->shm.heap, memory_order_acquire);
+    return (struct container *)(void *)(t->base + (ga - t->low));
+}
+
 /* The container that a call names by object and `a`, of that kind; NULL, with a fault. Its serial may change as soon
  * as this returns. */
 struct container *container_find(acp_lane *lane, const struct acp_call *call, uint64_t kind,
                                  struct heap **heap);
-/* Does the block that is given out at that offset hold a head? */
-bool container_at(const struct heap *h, uint64_t at);
 bool container_lives(const struct container *container, const struct acp_call *call);
 int container_gone(acp_lane *lane, const struct acp_call *call); /* the status, with its fault */
 /* container_find, and enters its section. */
@@ -64,10 +75,5 @@ static inline acp_ga_t container_ga(const struct acp_call *call, const struct he
 }
 
 static_assert(KINDS <= HEAP_KINDS, "the spare heads of each kind have a list");
-
-int container_method_create(acp_lane *lane, struct acp_call *call);
-int container_method_destroy(acp_lane *lane, struct acp_call *call);
-/* `a` 0: whatever container there is. It brings serial and kind, and the note. */
-int container_method_describe(acp_lane *lane, struct acp_call *call);
 
 #endif

@@ -1,6 +1,7 @@
 
 #include "containers/heap_methods.h"
 #include "containers/container.h"
+#include "containers/container_head.h"
 #include "core/method.h"
 #include "core/rank_slot.h"
 #include "core/state/peer.h"
@@ -49,7 +50,7 @@ static int method_take(acp_lane *lane, struct heap *h, struct acp_call *c, int64
 static int method_give(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
 {
     uint64_t block = acp_ga_offset(c->object) - h->position;
-    if (unlikely(container_at(h, block)))
+    if (unlikely(container_head_at(h, block)))
         return fail(lane, ACP_E_BLOCK, c->object, 0);
     int rc = heap_give(lane, h, &block, patience_ns);
     c->result[0] = rc == ACP_OK && heap_untidy(h);

@@ -1,6 +1,7 @@
 /* Which blocks of a heap belong to its containers: each kind names its own. */
 #include "inspect/heap_containers.h"
 #include "containers/container.h"
+#include "containers/container_head.h"
 #include "containers/list.h"
 #include "containers/map.h"
 #include "containers/map_bucket.h"
@@ -169,6 +170,6 @@ bool heap_containers_head(struct survey_tiles *t, uint64_t at, uint64_t size, st
     uint64_t least;
     if (size < BLOCK_HEAD + sizeof *head || !heap_walk_read(t, at + BLOCK_HEAD, head, sizeof *head))
         return false;
-    least = container_size(head->kind);
+    least = container_head_size(head->kind);
     return least && size >= BLOCK_HEAD + least && head->era == t->heap.head->nonce;
 }

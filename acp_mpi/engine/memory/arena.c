@@ -200,20 +200,6 @@ void memory_reset(acp_engine *e)
     heap_empty(e);
 }
 
-bool memory_enter(acp_engine *e)
-{
-    atomic_fetch_add(&e->memory.users, 1);
-    if (!atomic_load(&e->stopping))
-        return true;
-    atomic_fetch_sub(&e->memory.users, 1);
-    return false;
-}
-
-void memory_leave(acp_engine *e)
-{
-    atomic_fetch_sub(&e->memory.users, 1);
-}
-
 void memory_await(acp_engine *e)
 {
     while (atomic_load(&e->memory.users))

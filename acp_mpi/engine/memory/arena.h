@@ -1,7 +1,7 @@
 #ifndef ACP_ARENA_H
 #define ACP_ARENA_H
 
-#include "core/engine.h"
+#include "core/engine_state.h"
 
 /* The memory of this rank */
 int memory_create(acp_engine *e, acp_fault *fault);
@@ -10,8 +10,20 @@ void memory_reset(acp_engine *e);
 void memory_release(acp_engine *e);
 /* Brackets a system call on a memory file, the own one or a peer's, without the space lock: no descriptor is closed
  * until it has returned, so that its number cannot become another file's. False: descriptors are closed, or soon. */
-bool memory_enter(acp_engine *e);
-void memory_leave(acp_engine *e);
+static inline bool memory_enter(acp_engine *e)
+{
+    atomic_fetch_add(&e->memory.users, 1);
+    if (!atomic_load(&e->stopping))
+        return true;
+    atomic_fetch_sub(&e->memory.users, 1);
+    return false;
+}
+
+static inline void memory_leave(acp_engine *e)
+{
+    atomic_fetch_sub(&e->memory.users, 1);
+}
+
 void memory_await(acp_engine *e); /* all have left; from `stopping` on memory_enter fails */
 
 #endif

@@ -288,3 +288,18 @@ int attach_open(acp_engine *e, struct peer *p, uint8_t *opened, bool *later)
     p->shm.doors = doors;
     return ACP_OK;
 }
+
+int acp_table_map(acp_engine *e, const uint8_t place[ACP_ROW_SIZE])
+{
+    struct row row;
+    memcpy(&row, place, sizeof row);
+    if (e->job.table.base)
+        return ACP_E_ARGUMENT;
+    pthread_mutex_lock(&e->space);
+    int fd = attach_table(e, &row, row.nonce);
+    int rc = fd < 0 ? ACP_E_SYSTEM : table_map(e, fd);
+    if (fd >= 0 && rc != ACP_OK)
+        close(fd);
+    pthread_mutex_unlock(&e->space);
+    return rc;
+}

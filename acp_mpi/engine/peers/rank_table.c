@@ -3,7 +3,6 @@
  * mapping of it ever gets SIGBUS, and lives as long as any process has it mapped. */
 #include "peers/rank_table.h"
 #include "base/linux.h"
-#include "peers/attach.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -127,21 +126,6 @@ int acp_table_place(const acp_engine *e, uint8_t place[ACP_ROW_SIZE])
     row.memory_fd = e->job.table.fd;
     memcpy(place, &row, sizeof row);
     return ACP_OK;
-}
-
-int acp_table_map(acp_engine *e, const uint8_t place[ACP_ROW_SIZE])
-{
-    struct row row;
-    memcpy(&row, place, sizeof row);
-    if (e->job.table.base)
-        return ACP_E_ARGUMENT;
-    pthread_mutex_lock(&e->space);
-    int fd = attach_table(e, &row, row.nonce);
-    int rc = fd < 0 ? ACP_E_SYSTEM : table_map(e, fd);
-    if (fd >= 0 && rc != ACP_OK)
-        close(fd);
-    pthread_mutex_unlock(&e->space);
-    return rc;
 }
 
 uint32_t rank_of_slot(const acp_engine *e, uint32_t slot)

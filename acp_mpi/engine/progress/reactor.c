@@ -19,12 +19,6 @@
 #define EVENTS 32
 #define ASK_ALL 4u /* the talker alone is read three times in four */
 
-int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag)
-{
-    struct epoll_event event = {.events = events, .data.u64 = tag};
-    return epoll_ctl(e->progress.epoll_fd, EPOLL_CTL_ADD, fd, &event);
-}
-
 void timer_until(acp_engine *e, uint64_t when)
 {
     struct itimerspec at = {.it_value = {.tv_sec = (time_t)(when / 1000000000),

@@ -1,7 +1,9 @@
 #ifndef ACP_REACTOR_H
 #define ACP_REACTOR_H
 
-#include "core/engine.h"
+#include "core/engine_state.h"
+
+#include <sys/epoll.h>
 
 #define TAG_PEER (1ull << 32) /* | slot: its process ended */
 #define TAG_WIRE (2ull << 32) /* | number */
@@ -17,6 +19,11 @@ bool events_leave(acp_engine *e); /* to the leader */
 bool events_take(acp_engine *e, int64_t timeout_ns, bool *interrupted); /* leader only */
 bool events_look(acp_engine *e); /* leader only: takes some events, and all within a few looks */
 void timer_until(acp_engine *e, uint64_t when); /* with the lock held */
-int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag);
+
+static inline int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag)
+{
+    struct epoll_event event = {.events = events, .data.u64 = tag};
+    return epoll_ctl(e->progress.epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
 
 #endif

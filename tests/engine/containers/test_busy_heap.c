@@ -3,6 +3,7 @@
 #include "support/blocks_of_actors.h"
 #include "support/stage.h"
 #include "containers/container.h"
+#include "containers/container_head.h"
 #include "containers/map_bucket.h"
 #include "containers/map_slots.h"
 #include "containers/sequence.h"
@@ -233,22 +234,22 @@ static void containers_end_in_busy_heaps(const struct actor *a, uint64_t kind, u
     uint64_t others = check_heap(&s.actor); /* heads for the next ones */
     for (uint64_t store = 1; store <= stores; store += step) {
         struct acp_call c = {.object = acp_ga(0, 0, 64), .a = kind, .in = plan, .in_size = sizeof plan};
-        call(&s, &c, container_method_create);
+        call(&s, &c, container_head_method_create);
         struct acp_call end = {.object = c.result[0], .a = c.result[1]};
         if (kind == KIND_MAP)
             fill_map(&s, &end, 2 * STRIPES);
         brief.stores = store;
         brief.began = false;
         at_each_store = come_in_between;
-        int rc = container_method_destroy(s.actor.lane, &end);
+        int rc = container_head_method_destroy(s.actor.lane, &end);
         at_each_store = NULL;
         CHECK(rc == ACP_OK || (rc == ACP_E_BUSY && brief.began));
         met += brief.began;
         if (brief.began)
             CHECK(pthread_join(brief.thread, NULL) == 0);
         if (rc == ACP_E_BUSY)
-            call(&s, &end, container_method_destroy);
-        CHECK(container_method_destroy(s.actor.lane, &end) == ACP_E_DESTROYED);
+            call(&s, &end, container_head_method_destroy);
+        CHECK(container_head_method_destroy(s.actor.lane, &end) == ACP_E_DESTROYED);
         CHECK(check_heap(&s.actor) == others + 1);
     }
     CHECK(met > 4);
@@ -265,13 +266,13 @@ static void ends_leave_heaps_that_stay_busy(const struct actor *a)
     struct acp_call c = {.object = acp_ga(0, 0, 64), .a = KIND_WORKSPACE, .in = &in, .in_size = sizeof in};
     stage_set(&s, a);
     struct intruder intruder = {.a = &s.actor, .section = &s.actor.heap.head->section};
-    call(&s, &c, container_method_create);
+    call(&s, &c, container_head_method_create);
     struct acp_call end = {.object = c.result[0], .a = c.result[1]};
     intrude(&intruder);
-    CHECK(container_method_destroy(s.actor.lane, &end) == ACP_E_BUSY);
+    CHECK(container_head_method_destroy(s.actor.lane, &end) == ACP_E_BUSY);
     withdraw(&intruder);
     uint64_t blocks = check_heap(&s.actor);
-    call(&s, &end, container_method_destroy);
+    call(&s, &end, container_head_method_destroy);
     CHECK(check_heap(&s.actor) == blocks - 2); /* the bytes and the note */
 }
 
@@ -304,7 +305,7 @@ static void refusals_lose_nothing(const struct actor *a)
     struct acp_call c = {.object = acp_ga(0, 0, 64), .a = KIND_VECTOR, .in = &in, .in_size = sizeof in};
     stage_set(&s, a);
     brief.a = &s.actor;
-    call(&s, &c, container_method_create);
+    call(&s, &c, container_head_method_create);
     const struct acp_call named = {.object = c.result[0], .a = c.result[1]};
     struct acp_call change = named, look = named;
     change.in = &more;
@@ -321,7 +322,7 @@ static void refusals_lose_nothing(const struct actor *a)
         CHECK(look.result[0] == 24 && check_heap(&s.actor) == blocks);
     }
     for (uint64_t store = 1; store <= 60; store++)
-        refuse_beside(&s, &c, container_method_create, store);
+        refuse_beside(&s, &c, container_head_method_create, store);
 }
 
 static int enter_stripe(struct actor *a, struct stripe *s, struct hold *hold)
@@ -393,7 +394,7 @@ static void who_reads_a_workspace_waits_for_a_change(const struct actor *a)
     uint64_t plan[4] = {100}, bytes[2] = {7, 7};
     stage_set(&s, a);
     struct acp_call c = {.object = acp_ga(0, 0, 64), .a = KIND_WORKSPACE, .in = plan, .in_size = sizeof plan};
-    call(&s, &c, container_method_create);
+    call(&s, &c, container_head_method_create);
     const struct acp_call named = {.object = c.result[0], .a = c.result[1], .out = bytes, .out_room = sizeof bytes};
     struct container *k = (struct container *)(void *)(s.actor.heap.base + acp_ga_offset(named.object));
     struct intruder intruder = {.a = &s.actor, .section = &k->section};
@@ -408,7 +409,7 @@ static void who_reads_a_workspace_waits_for_a_change(const struct actor *a)
     read = named;
     CHECK(workspace_method_read(s.actor.lane, &read) == ACP_OK && read.out_size == sizeof bytes);
     struct acp_call end = named;
-    call(&s, &end, container_method_destroy);
+    call(&s, &end, container_head_method_destroy);
 }
 
 int main(void)

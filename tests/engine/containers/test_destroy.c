@@ -2,6 +2,7 @@
  * destroys it again goes on, until nothing is left but the head, for the next one. */
 #include "support/stage.h"
 #include "containers/container.h"
+#include "containers/container_head.h"
 #include "containers/list_call.h"
 #include "containers/list_insert.h"
 #include "containers/list_read.h"
@@ -91,7 +92,7 @@ static struct acp_call create(struct stage *s, const struct subject *subject)
     } in = {.plan.words = {0}};
     struct acp_call c = {.object = acp_ga(0, 0, 64), .a = subject->kind, .in = &in, .in_size = sizeof in};
     memcpy(in.plan.words, subject->words, sizeof in.plan.words);
-    call(s, &c, container_method_create);
+    call(s, &c, container_head_method_create);
     struct acp_call named = {.object = c.result[0], .a = c.result[1]};
     subject->fill(s, &named);
     return named;
@@ -120,7 +121,7 @@ static void deaths(const struct subject *subject)
             struct stage there = {0};
             stage_start(&there, fd);
             fault_left = fault;
-            call(&there, &again, container_method_destroy);
+            call(&there, &again, container_head_method_destroy);
             _exit(0);
         }
         died = was_killed(child);
@@ -131,7 +132,7 @@ static void deaths(const struct subject *subject)
         if (rc == ACP_OK)
             section_leave(&hold);
         mend(&s.actor, &s.actor.heap.head->section);
-        rc = container_method_destroy(s.actor.lane, &again);
+        rc = container_head_method_destroy(s.actor.lane, &again);
         CHECK(rc == ACP_OK || (gone && rc == ACP_E_DESTROYED));
         CHECK(look(&s, subject, &named) == ACP_E_DESTROYED);
         CHECK(check_heap(&s.actor) == 1);

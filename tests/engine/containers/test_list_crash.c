@@ -6,6 +6,7 @@
 #include "support/list_model.h"
 #include "support/stage.h"
 #include "containers/container.h"
+#include "containers/container_head.h"
 #include "containers/list.h"
 #include "containers/list_bulk.h"
 #include "containers/list_call.h"
@@ -257,7 +258,7 @@ static void lists_create(struct stage *s, struct book *b)
     for (uint32_t i = 0; i < LISTS; i++) {
         struct acp_call c = {.object = acp_ga(0, 0, 64), .a = KIND_LIST, .in = plan,
                              .in_size = sizeof plan};
-        call(s, &c, container_method_create);
+        call(s, &c, container_head_method_create);
         b->lists[i] = (struct list_id){c.result[0], c.result[1]};
     }
     b->record.begun = b->record.ended = 0;
@@ -285,7 +286,7 @@ static void whole_life(struct book *b, uint64_t steps)
     CHECK(check_heap(&s.actor) == LISTS + nodes);
     for (uint32_t i = 0; i < LISTS; i++) {
         struct acp_call c = call_of(b, i, 0);
-        call(&s, &c, container_method_destroy);
+        call(&s, &c, container_head_method_destroy);
         CHECK(list_bulk_method_clear(s.actor.lane, &c) == ACP_E_DESTROYED);
     }
     CHECK(check_heap(&s.actor) == LISTS); /* heads are kept for the next ones */

@@ -2,6 +2,7 @@
  * or a signal ends them there. */
 #include "support/stage.h"
 #include "containers/container.h"
+#include "containers/container_head.h"
 #include "containers/map.h"
 #include "containers/map_bucket.h"
 #include "containers/map_bulk.h"
@@ -47,7 +48,7 @@ static struct acp_call make_map(struct stage *s)
 {
     const struct container_plan plan = {{8, 8}};
     struct acp_call c = {.object = acp_ga(0, 0, 64), .a = KIND_MAP, .in = &plan, .in_size = sizeof plan};
-    call(s, &c, container_method_create);
+    call(s, &c, container_head_method_create);
     return (struct acp_call){.object = c.result[0], .a = c.result[1]};
 }
 
@@ -98,7 +99,7 @@ static void a_request_brings_what_it_says(struct stage *s)
         uint64_t key, value;
     } in = {{.hash = 9, .key_size = 8, .value_size = 8}, 1, 2};
     struct acp_call c = {.object = acp_ga(0, 0, 64), .a = KIND_MAP, .in = &plan, .in_size = sizeof plan};
-    call(s, &c, container_method_create);
+    call(s, &c, container_head_method_create);
     const struct acp_call map = {.object = c.result[0], .a = c.result[1], .b = KIND_MAP, .in = &in,
                                  .in_size = sizeof in};
     for (uint32_t i = 0; i < 3; i++) {
