@@ -16,6 +16,7 @@
 #define LEFT_NOTE ACP_NOTE_LEFT /* of a message that carries only the reason */
 #define LEFT_LOST ((uint64_t)1 << 62) /* a rank has died; the low bits are its number + 1 */
 #define LEFT_ASTRAY ((uint64_t)1 << 61) /* a mismatch; the low bits are two ranks and their calls */
+#define LEFT_ENDS ((uint64_t)1 << 60) /* without LEFT_ASTRAY: a rank is in finalize; the low bits likewise */
 #define RANK_BITS 22u
 #define CALL_BITS 6u
 #define SAYS_WHY (LEFT_ASTRAY - 1)
@@ -41,7 +42,8 @@ uint64_t collective_reason(const acp_collective *c)
         return LEFT_NOTE | LEFT_ASTRAY | c->why;
     bool known = c->rank >= 0 && !c->engine->job.outcast;
     uint64_t who = (known ? (uint64_t)c->rank : (uint64_t)acp_rank(c->engine)) + 1;
-    return LEFT_NOTE | (c->status == ACP_E_LOST && known ? LEFT_LOST : 0) | who;
+    uint64_t how = c->status == ACP_E_LOST ? LEFT_LOST : c->status == ACP_E_FINALIZING ? LEFT_ENDS : 0;
+    return LEFT_NOTE | (known ? how : 0) | who;
 }
 
 /* Takes over a reported loss: the sender may be the only peer in touch with this process that knows of it. */
@@ -92,7 +94,8 @@ void collective_check(acp_collective *c, const acp_step *s, int rc, const acp_en
             heard_of_loss(c->engine, who);
         else if (who == acp_rank(c->engine)) /* the call of this rank is the reason */
             who = s->rank;
-        end_with(c, got->note & LEFT_LOST ? ACP_E_LOST : ACP_E_LEFT, (int64_t)who);
+        int status = got->note & LEFT_LOST ? ACP_E_LOST : got->note & LEFT_ENDS ? ACP_E_FINALIZING : ACP_E_LEFT;
+        end_with(c, status, (int64_t)who);
     } else if (rc != ACP_OK || !acp_notes_belong(got->note, c->note) || got->size != s->size) {
         go_astray(c, s->rank, got->note, why_astray(c, s->rank, got->note));
     }

@@ -22,10 +22,11 @@ void meet_who_stays(acp_engine *e)
     }
 }
 
-/* Nothing that this process has sent, on whatever way, can come behind the notice of its end any more. */
+/* Nothing that this process has sent, on whatever way, can come behind the notice of its end any more. News of a loss
+ * can: after one only time tells. */
 static bool has_said_all(acp_engine *e)
 {
-    return !e->mail.sends && !e->collectives.count && !e->shm.backlogged && couriers_have_said_all(e) &&
+    return !e->job.losses && !e->mail.sends && !e->collectives.count && !e->shm.backlogged && couriers_have_said_all(e) &&
            links_have_arrived(e);
 }
 

@@ -127,12 +127,13 @@ void acp_engine_leave(acp_engine *e, uint32_t low, uint32_t high)
     }
 }
 
-/* The span of slots that end together with this process: the others stay. `word` is 0 before the end. */
+/* The span of slots that end together with this process: the others stay. `word` is 0 before the end. After a loss no
+ * barriers are told: a receiver that has not heard of the loss would report the end instead. */
 struct message growth_farewell(const acp_engine *e, uint64_t word)
 {
     return (struct message){.kind = ACP_LEAVING, .from = e->self,
                             .a = word || !e->sync.said_all ? word : SAID_ALL,
-                            .b = e->sync.met_key, .after = e->sync.meetings,
+                            .b = e->job.losses ? 0 : e->sync.met_key, .after = e->sync.meetings,
                             .dst = e->job.joined_with.low, .src = e->job.joined_with.high};
 }
 

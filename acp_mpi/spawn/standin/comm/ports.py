@@ -212,6 +212,10 @@ def _find(service: str) -> str | None:
         port: str | None = acp.lookup(_key(service), timeout=_LOOKUP)
     except TimeoutError:
         return None
+    except acp.Error as error:
+        if type(error) is not acp.Error:  # a rank has died, say
+            raise
+        return None  # all others are in finalize: none publishes it any more
     return port
 
 
