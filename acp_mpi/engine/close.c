@@ -47,64 +47,64 @@ static bool is_read(acp_engine *e)
 /* A peer that has not run for a while has a second to read, or it would never learn of the end. */
 static void rings_flush(acp_engine *e)
 {
-    uint64_t end = now_ns() + LINGER_NS;
+    uint64_t end = linux_now_ns() + LINGER_NS;
     struct timespec soon = {.tv_nsec = 1000000};
-    while (backlog_push(&e->lanes[LANE_LOCKED]) && is_read(e) && now_ns() < end)
+    while (shm_ring_backlog_push(&e->lanes[LANE_LOCKED]) && is_read(e) && linux_now_ns() < end)
         nanosleep(&soon, NULL);
 }
 
 /* The farewell of a broken connection is not repeated: a peer that has this announcement does not miss it. */
 static void announce_end(acp_engine *e)
 {
-    struct message m = growth_farewell(e, ENDING);
+    struct message m = newcomers_leaving(e, ENDING);
     pthread_mutex_lock(&e->lock);
     for (struct link *link = e->tcp.links; link; link = link->next)
-        link_send(&e->lanes[LANE_LOCKED], link, &m, NULL, 0);
+        link_io_send(&e->lanes[LANE_LOCKED], link, &m, NULL, 0);
     pthread_mutex_unlock(&e->lock);
 }
 
 static void descriptors_close(acp_engine *e)
 {
-    endpoints_close(e);
+    listen_close(e);
     attach_close(e);
-    events_close(e);
+    reactor_close(e);
 }
 
 void acp_engine_close(acp_engine *e)
 {
     announce_end(e);
-    links_await(e);
+    keepalive_await(e);
     if (e->control) { /* else there never was memory, and no peer waits */
         pthread_mutex_lock(&e->lock);
         atomic_store(&e->control->phase, PHASE_CLOSED); /* a process that opens it after that sees it */
-        meet_who_stays(e);
+        leave_attach(e);
         pthread_mutex_unlock(&e->lock);
     }
     atomic_store(&e->stopping, true);
     if (e->control)
-        waiters_wake(e); /* threads that wait end with ACP_E_CLOSED */
+        progress_wake(e); /* threads that wait end with ACP_E_CLOSED */
     progress_join(e);
-    fences_join(e);
-    collectives_close(e);
+    membarrier_join(e);
+    background_close(e);
     pthread_mutex_lock(&e->progress.leader);
     pthread_mutex_lock(&e->lock);
     if (e->job.peers) {
-        struct message m = growth_farewell(e, FAREWELL);
-        notify_all(&e->lanes[LANE_LOCKED], &m);
+        struct message m = newcomers_leaving(e, FAREWELL);
+        notices_send_all(&e->lanes[LANE_LOCKED], &m);
     }
     rings_flush(e);
     links_flush(e);
     links_close(e);
-    memory_await(e);
+    arena_await(e);
     pthread_mutex_lock(&e->space); /* threads that map or watch peers have this lock, and may ring */
     pthread_mutex_lock(&e->progress.bell);
     if (e->job.peers)
-        peers_close(e);
-    table_close(e);
+        unmap_close(e);
+    rank_table_close(e);
     descriptors_close(e);
     pthread_mutex_unlock(&e->progress.bell);
     if (e->control)
-        memory_close(e);
+        arena_close(e);
     pthread_mutex_unlock(&e->space);
     pthread_mutex_unlock(&e->lock);
     pthread_mutex_unlock(&e->progress.leader);
@@ -141,22 +141,22 @@ void acp_engine_forked(acp_engine *e)
         if (p && p->shm.door_fd >= 0)
             close(p->shm.door_fd);
     }
-    table_close(e);
+    rank_table_close(e);
     descriptors_close(e);
 }
 
-void engine_destroy(acp_engine *e)
+void close_destroy(acp_engine *e)
 {
-    couriers_close(e);
+    flow_close(e);
     for (struct peer *p = NULL; (p = peer_next(e, p));)
-        backlog_free(p);
-    peers_free(e);
-    table_free(e);
-    memory_release(e);
-    barrier_close(e);
-    board_close(e);
+        shm_ring_backlog_free(p);
+    unmap_free(e);
+    rank_table_free(e);
+    arena_free(e);
+    team_close(e);
+    name_service_close(e);
     window_free(e);
-    operations_close(e);
+    op_table_close(e);
     requests_close(e);
     pthread_mutex_destroy(&e->space);
     pthread_mutex_destroy(&e->progress.bell);

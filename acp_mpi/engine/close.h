@@ -3,6 +3,6 @@
 
 #include "core/engine.h"
 
-void engine_destroy(acp_engine *e); /* nobody uses it */
+void close_destroy(acp_engine *e); /* nobody uses it */
 
 #endif

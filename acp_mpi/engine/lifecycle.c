@@ -78,14 +78,14 @@ static int create(acp_engine *e, acp_fault *fault)
         return ACP_E_SYSTEM;
     }
     widen_descriptors();
-    fences_start(e);
-    int rc = memory_create(e, fault);
+    membarrier_start(e);
+    int rc = arena_create(e, fault);
     if (rc != ACP_OK)
         return rc;
     create_mailbox(e);
     e->row.node = e->config.node;
     e->row.pid = (uint32_t)getpid();
-    e->row.start_time = process_start_time(e->row.pid, &dead);
+    e->row.start_time = linux_start_time(e->row.pid, &dead);
     e->row.memory_fd = e->memory.fd;
     e->row.uid = (uint32_t)geteuid();
     e->row.layout = LAYOUT_VERSION;
@@ -93,8 +93,8 @@ static int create(acp_engine *e, acp_fault *fault)
     void *ops = mmap(NULL, OPS * sizeof *e->ops.table, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     e->ops.table = ops == MAP_FAILED ? NULL : ops;
-    if (!e->ops.table || progress_start(e) != ACP_OK || giver_open(e) != ACP_OK ||
-        endpoints_open(e) != ACP_OK) {
+    if (!e->ops.table || progress_start(e) != ACP_OK || attach_giver_open(e) != ACP_OK ||
+        listen_open(e) != ACP_OK) {
         fault->error = errno;
         return ACP_E_SYSTEM;
     }
@@ -123,7 +123,7 @@ static int create(acp_engine *e, acp_fault *fault)
 int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *fault)
 {
     pthread_mutexattr_t recursive;
-    acp_engine *e = map_undumped(-1, 0, sizeof *e, PROT_READ | PROT_WRITE);
+    acp_engine *e = linux_map(-1, 0, sizeof *e, PROT_READ | PROT_WRITE);
     *fault = (acp_fault){.rank = -1};
     if (e == MAP_FAILED)
         return fault->status = ACP_E_SYSTEM;
@@ -167,10 +167,10 @@ static bool crowded(const acp_engine *e)
 {
     cpu_set_t all, set;
     uint32_t count;
-    const uint32_t *mates = table_mates(e, &count);
+    const uint32_t *mates = rank_table_mates(e, &count);
     CPU_ZERO(&all);
     for (uint32_t i = 0; i < count && count > (uint32_t)CPU_COUNT(&all); i++)
-        if (sched_getaffinity((pid_t)table_row(e, mates[i]).pid, sizeof set, &set) == 0)
+        if (sched_getaffinity((pid_t)rank_table_row(e, mates[i]).pid, sizeof set, &set) == 0)
             CPU_OR(&all, &all, &set);
     return count > (uint32_t)CPU_COUNT(&all);
 }
@@ -183,12 +183,12 @@ int acp_engine_join(acp_engine *e, uint32_t count, uint32_t own_slot)
         return ACP_E_ARGUMENT;
     for (uint32_t i = 0; e->slot_of_rank && rc == ACP_OK && i < count; i++) {
         uint32_t slot = e->procs + i;
-        rc = table_permute(e, slot, &slot, 1);
+        rc = rank_table_append_permute(e, slot, &slot, 1);
     }
     if (rc == ACP_OK)
         rc = peers_join(e, count, own_slot);
     if (rc == ACP_OK && first)
-        endpoints_watch(e, true);
+        listen_watch(e, true);
     e->progress.crowded = crowded(e);
     if (atomic_exchange(&e->control->crowded, e->progress.crowded) != e->progress.crowded)
         membarrier_all(); /* a process that has not seen it yet has made its stores before */
@@ -207,20 +207,20 @@ static int reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     if (count != e->procs)
         return ACP_E_ARGUMENT;
     bool written = !identity || e->slot_of_rank; /* observers find it in the table, too */
-    int rc = written ? table_permute(e, 0, slot_of, count) : ACP_OK;
+    int rc = written ? rank_table_append_permute(e, 0, slot_of, count) : ACP_OK;
     if (rc != ACP_OK)
         return rc;
     pthread_mutex_lock(&e->lock);
-    links_take_in(e, NULL, (const unsigned char *)UINTPTR_MAX);
-    mail_reset(e);
-    memory_reset(e);
+    link_io_take_in_all(e, NULL, (const unsigned char *)UINTPTR_MAX);
+    message_send_queue_reset(e);
+    arena_reset(e);
     create_mailbox(e);
-    inbox_close(e);
+    protocol_shm_close(e);
     window_forget(e);
-    board_reset(e);
-    barrier_forget(e);
-    couriers_reset(e);
-    e->slot_of_rank = identity ? NULL : table_slots(e);
+    name_service_reset(e);
+    team_reset(e);
+    flow_reset(e);
+    e->slot_of_rank = identity ? NULL : rank_table_slots(e);
     e->rank = rank;
     for (uint32_t i = 0; i <= LANE_LOCKED; i++)
         lane_flush(&e->lanes[i]);
@@ -232,21 +232,21 @@ static int reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
 
 int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
 {
-    collectives_stop(e);
+    background_stop(e);
     int rc = reset(e, slot_of, count);
-    collectives_go_on(e);
+    background_resume(e);
     acp_names_bury(&e->lanes[LANE_CALLER]);
     return rc;
 }
 
 bool acp_known(acp_engine *e, uint64_t rank)
 {
-    return growth_reaches(e, rank);
+    return newcomers_find(e, rank);
 }
 
 void acp_row_of(const acp_engine *e, uint32_t slot, uint8_t data[ACP_ROW_SIZE])
 {
-    struct row row = table_row(e, slot);
+    struct row row = rank_table_row(e, slot);
     memcpy(data, &row, sizeof row);
 }
 
@@ -256,7 +256,7 @@ uint32_t acp_lost_ranks(acp_engine *e, bool accepted, uint32_t *out, uint32_t mo
     bool any = e->job.departed || e->job.leavers;
     for (struct peer *p = NULL; any && (p = peer_next(e, p));)
         if ((accepted ? p->loss_accepted : p->lost || p->left) && count++ < most)
-            out[count - 1] = rank_of_slot(e, p->slot);
+            out[count - 1] = rank_table_rank(e, p->slot);
     return count;
 }
 
@@ -267,7 +267,7 @@ uint32_t acp_losses(const acp_engine *e)
 
 bool acp_lives(acp_engine *e, uint32_t rank)
 {
-    const struct peer *p = peer_known(e, slot_of_rank(e, rank));
+    const struct peer *p = peer_known(e, rank_slot_of(e, rank));
     return !p || (!p->lost && !p->left);
 }
 

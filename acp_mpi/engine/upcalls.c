@@ -97,12 +97,12 @@ static const acp_method methods[UINT8_MAX + 1] = {
 static bool mail_tidy_poll(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
-    if (!collectives_try(e)) { /* a reset may be under way */
+    if (!schedule_try_lock(e)) { /* a reset may be under way */
         e->mail.losses = 1;
         return false;
     }
-    mail_tidy(lane);
-    collectives_unlock(e);
+    purge_step(lane);
+    schedule_unlock(e);
     return false;
 }
 
@@ -119,24 +119,24 @@ static bool names_poll(acp_lane *lane)
 
 static bool retirees_poll(acp_lane *lane)
 {
-    segment_retirees_step(lane->engine);
+    retire_step(lane->engine);
     return false;
 }
 
 static const struct poller locked[] = {
-    {connection_input_due, wires_feed},
+    {connection_input_due, connection_input_resume},
     {shm_ring_due, shm_ring_poll},
     {peer_liveness_due, peer_liveness_losses},
-    {pending_due, ops_pump},
-    {flow_due, couriers_push},
+    {pending_due, pending_retry},
+    {flow_due, flow_push_all},
     {NULL, NULL},
 };
 
 static const struct poller unlocked[] = {
-    {op_background_due, work_step},
-    {message_send_queue_due, mail_step},
+    {op_background_due, op_background_step},
+    {message_send_queue_due, message_send_queue_step},
     {purge_due, mail_tidy_poll},
-    {background_due, collectives_step},
+    {background_due, background_step},
     {window_due, window_drive},
     {names_due, names_poll},
     {retire_due, retirees_poll},
@@ -145,61 +145,61 @@ static const struct poller unlocked[] = {
 
 static void watch(acp_engine *e)
 {
-    node_watch(e);
-    links_watch(e);
+    peer_liveness_watch(e);
+    keepalive_watch(e);
 }
 
 static void timer_tick(acp_lane *lane, uint64_t late)
 {
-    links_tick(lane, late);
-    visits_tick(lane);
+    keepalive_tick(lane, late);
+    target_assist_tick(lane);
     peer_liveness_look(lane->engine);
 }
 
 static void settle(acp_lane *lane)
 {
     links_bury(lane->engine);
-    ops_pump(lane);
+    pending_retry(lane);
     if (lane->engine->mail.couriers)
-        couriers_push(lane);
+        flow_push_all(lane);
     peer_liveness_look_later(lane->engine);
 }
 
 static void lost(acp_lane *lane, struct peer *p)
 {
-    ops_fail_peer(lane, p);
+    op_table_fail_peer(lane, p);
     links_lost(lane, p);
-    couriers_lost(lane, p);
-    visits_forget(lane->engine, p);
+    flow_lost(lane, p);
+    target_assist_forget(lane->engine, p);
     notices_tell(lane, p);
 }
 
 const struct upcalls acp_upcalls = {
-    .destroy = engine_destroy,
+    .destroy = close_destroy,
     .join = acp_engine_join,
     .locked = locked,
     .unlocked = unlocked,
-    .release = links_release,
-    .ask = links_ask,
+    .release = link_io_release,
+    .ask = link_io_ask,
     .watch = watch,
     .short_lasts = short_lasts,
     .pause = window_pause,
-    .giver_ready = giver_serve,
-    .listener_ready = wire_accept,
+    .giver_ready = attach_giver_serve,
+    .listener_ready = connection_accept,
     .wire_ready = wire_ready,
     .talker_ask = talker_ask,
     .peer_ended = peer_liveness_end,
     .tick = timer_tick,
     .settle = settle,
     .lost = lost,
-    .guard = sources_guard,
-    .memory_ends = links_take_in,
-    .arrived = message_arrived,
-    .land = put_land,
-    .landed = put_served,
-    .answer = answers_send,
-    .admitted = say_news,
-    .unlinked = tasks_unlink,
+    .guard = any_source_guard,
+    .memory_ends = link_io_take_in_all,
+    .arrived = target_arrived,
+    .land = target_land,
+    .landed = target_landed,
+    .answer = ack_send,
+    .admitted = notices_catch_up,
+    .unlinked = op_table_unlink,
     .questioned = query_answer,
     .provided = provided,
     .window_reaches = window_reaches,
@@ -208,10 +208,10 @@ const struct upcalls acp_upcalls = {
     .window_learn = window_learn,
     .window_welcome = window_welcome,
     .window_help = window_help,
-    .guest = guest_said,
-    .mail = courier_frame,
-    .name = board_serve,
-    .signal = signal_arrived,
+    .guest = target_assist_heard,
+    .mail = flow_recv_frame,
+    .name = name_service_serve,
+    .signal = team_signal_arrived,
     .signals_provide = signals_provide,
     .held_give = held_give,
     .methods = methods,

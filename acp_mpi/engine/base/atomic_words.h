@@ -16,7 +16,7 @@ static inline uint64_t load(const uint64_t *word)
     return __atomic_load_n(word, __ATOMIC_RELAXED);
 }
 
-static inline void words_in(void *shared, const void *from, uint64_t size)
+static inline void atomic_words_in(void *shared, const void *from, uint64_t size)
 {
     const unsigned char *p = from;
     uint64_t *to = shared, word;
@@ -31,13 +31,13 @@ static inline void words_in(void *shared, const void *from, uint64_t size)
     }
 }
 
-static inline void words_clear(uint64_t *shared, uint64_t count)
+static inline void atomic_words_clear(uint64_t *shared, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++)
         __atomic_store_n(shared + i, 0, __ATOMIC_RELAXED);
 }
 
-static inline void words_out(void *to, const void *shared, uint64_t size)
+static inline void atomic_words_out(void *to, const void *shared, uint64_t size)
 {
     const uint64_t *from = shared;
     unsigned char *p = to;
@@ -54,7 +54,7 @@ static inline void words_out(void *to, const void *shared, uint64_t size)
 
 /* Bytes that count only if they stayed unchanged meanwhile: a read may see half of a word. Takes a third of the time
  * of words_out. */
-static inline void bytes_out(void *to, const void *shared, uint64_t size)
+static inline void atomic_words_bytes(void *to, const void *shared, uint64_t size)
 {
 #if defined(__SANITIZE_THREAD__)
     for (uint64_t i = 0; i < size; i++)

@@ -96,7 +96,7 @@ static void group_in(const struct tree *tree, const char *groups, char *path)
     }
 }
 
-uint64_t groups_leave(const char *root, uint64_t machine, bool whole)
+uint64_t cgroup_left(const char *root, uint64_t machine, bool whole)
 {
     char groups[8192], path[PATH_MOST], folder[PATH_MOST];
     uint64_t least = UINT64_MAX;
@@ -120,7 +120,7 @@ static uint64_t least_of(bool whole)
     text_of("/proc", "meminfo", text, sizeof text);
     uint64_t most = number_of(text, "MemTotal:", UINT64_MAX >> 10) << 10;
     uint64_t left = number_of(text, "MemAvailable:", UINT64_MAX >> 10) << 10;
-    uint64_t machine = whole ? most : less_spare(left, most), groups = groups_leave("", most, whole);
+    uint64_t machine = whole ? most : less_spare(left, most), groups = cgroup_left("", most, whole);
     return machine < groups ? machine : groups;
 }
 

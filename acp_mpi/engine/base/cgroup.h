@@ -9,6 +9,6 @@ uint64_t memory_available(void); /* bytes that this process may take before the 
 
 /* Memory that the control groups of this process leave free, or (`whole`) allow at all, on a machine with `machine`
  * bytes; UINT64_MAX: no limit. Their files are those below `root`, which is "" but in tests. */
-uint64_t groups_leave(const char *root, uint64_t machine, bool whole);
+uint64_t cgroup_left(const char *root, uint64_t machine, bool whole);
 
 #endif

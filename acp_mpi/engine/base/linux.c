@@ -24,7 +24,7 @@
 #define SYS_pidfd_getfd 438
 #endif
 
-uint64_t now_ns(void)
+uint64_t linux_now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -50,7 +50,7 @@ static int read_small(const char *path, char *buffer, size_t size)
 /* A process is the same while its id and this number are; 0: not readable. *dead: the process is gone, or a zombie
  * with all threads ended; one with only its first thread ended looks like a zombie, too, and may still write where it
  * was writing. Without a free descriptor for /proc a signal 0 still tells whether the id is in use. */
-uint64_t process_start_time(uint32_t pid, bool *dead)
+uint64_t linux_start_time(uint32_t pid, bool *dead)
 {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%u/stat", pid);
@@ -74,14 +74,14 @@ uint64_t process_start_time(uint32_t pid, bool *dead)
     return field ? strtoull(field, NULL, 10) : 0;
 }
 
-bool process_lives(uint32_t pid, uint64_t start_time)
+bool linux_process_lives(uint32_t pid, uint64_t start_time)
 {
     bool dead;
-    uint64_t began = process_start_time(pid, &dead);
+    uint64_t began = linux_start_time(pid, &dead);
     return (began == start_time || !began) && !dead;
 }
 
-int open_pidfd(uint32_t pid)
+int linux_pidfd_open(uint32_t pid)
 {
     int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
     if (fd >= 0)
@@ -90,7 +90,7 @@ int open_pidfd(uint32_t pid)
 }
 
 /* A descriptor of another process, by its number there. */
-int descriptor_of(int pidfd, int number)
+int linux_pidfd_getfd(int pidfd, int number)
 {
     return (int)syscall(SYS_pidfd_getfd, pidfd, number, 0);
 }
@@ -120,7 +120,7 @@ static void sizes_restore(const struct sizes *s)
     errno = error;
 }
 
-int memory_file_resize(int fd, uint64_t size)
+int linux_file_resize(int fd, uint64_t size)
 {
     struct sizes sizes;
     if (!sizes_raise(&sizes, size))
@@ -130,7 +130,7 @@ int memory_file_resize(int fd, uint64_t size)
     return rc;
 }
 
-int memory_file_write(int fd, uint64_t at, const void *data, uint64_t size)
+int linux_file_write(int fd, uint64_t at, const void *data, uint64_t size)
 {
     const char *from = data;
     struct sizes sizes;
@@ -151,7 +151,7 @@ int memory_file_write(int fd, uint64_t at, const void *data, uint64_t size)
 }
 
 /* The file, or (-1) fresh zeroes, in no core file: the memory may be another process's, or hold the secret. */
-void *map_undumped(int fd, uint64_t at, uint64_t size, int protection)
+void *linux_map(int fd, uint64_t at, uint64_t size, int protection)
 {
     int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED | MAP_NORESERVE;
     void *base = mmap(NULL, size, protection, flags, fd, (off_t)at);
@@ -161,7 +161,7 @@ void *map_undumped(int fd, uint64_t at, uint64_t size, int protection)
 }
 
 /* The abstract Unix address of a process's socket of that kind; vanishes with it. */
-socklen_t socket_name(struct sockaddr_un *name, const char *kind, uint64_t nonce)
+socklen_t linux_socket_name(struct sockaddr_un *name, const char *kind, uint64_t nonce)
 {
     memset(name, 0, sizeof *name);
     name->sun_family = AF_UNIX;
@@ -171,7 +171,7 @@ socklen_t socket_name(struct sockaddr_un *name, const char *kind, uint64_t nonce
 }
 
 /* 0 when woken or when *word is not `value` any more, else -1 with errno. */
-long futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns, bool shared)
+long linux_futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns, bool shared)
 {
     struct timespec t, *limit = NULL;
     if (timeout_ns != INT64_MAX) {
@@ -186,7 +186,7 @@ long futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns, bool
     return rc < 0 && errno == EAGAIN ? 0 : rc;
 }
 
-void futex_wake(_Atomic uint32_t *word, bool shared)
+void linux_futex_wake(_Atomic uint32_t *word, bool shared)
 {
     int op = FUTEX_WAKE | (shared ? 0 : FUTEX_PRIVATE_FLAG);
     syscall(SYS_futex, (uint32_t *)word, op, INT32_MAX, NULL, NULL, 0);

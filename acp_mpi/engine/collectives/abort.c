@@ -29,14 +29,14 @@ static void end_with(acp_collective *c, int status, int64_t rank)
     }
 }
 
-void collective_fail(acp_lane *lane, acp_collective *c, int status, int64_t rank)
+void abort_fail(acp_lane *lane, acp_collective *c, int status, int64_t rank)
 {
     end_with(c, status, rank);
-    collective_drop(lane, c);
+    schedule_cancel(lane, c);
 }
 
 /* A process that counts as dead itself does not declare others dead. */
-uint64_t collective_reason(const acp_collective *c)
+uint64_t abort_reason(const acp_collective *c)
 {
     if (c->why)
         return LEFT_NOTE | LEFT_ASTRAY | c->why;
@@ -49,7 +49,7 @@ uint64_t collective_reason(const acp_collective *c)
 /* Takes over a reported loss: the sender may be the only peer in touch with this process that knows of it. */
 static void heard_of_loss(acp_engine *e, uint64_t rank)
 {
-    struct peer *p = rank < e->procs ? peer_of_slot(e, slot_of_rank(e, (uint32_t)rank)) : NULL;
+    struct peer *p = rank < e->procs ? peer_of_slot(e, rank_slot_of(e, (uint32_t)rank)) : NULL;
     if (p)
         peer_said_lost(e, p);
 }
@@ -80,7 +80,7 @@ static void go_astray(acp_collective *c, uint32_t rank, uint64_t theirs, uint64_
     end_with(c, ACP_E_MISMATCH, rank);
 }
 
-void collective_check(acp_collective *c, const acp_step *s, int rc, const acp_envelope *got)
+void abort_check(acp_collective *c, const acp_step *s, int rc, const acp_envelope *got)
 {
     if (rc != ACP_OK && rc != ACP_E_TRUNCATED && rc != ACP_E_TYPE) {
         end_with(c, rc, s->rank);
@@ -103,14 +103,14 @@ void collective_check(acp_collective *c, const acp_step *s, int rc, const acp_en
 
 /* Has a member died? The members that learned of it first do not come again, so none goes on. A member that has ended
  * in order has sent all its messages; if not, the members that depend on it are told by others. */
-void collective_look_at_losses(acp_lane *lane, acp_collective *c)
+void abort_check_losses(acp_lane *lane, acp_collective *c)
 {
     acp_engine *e = lane->engine;
     c->departed = e->job.departed;
     for (uint32_t i = 0; i < c->plan->members && c->status == ACP_OK; i++) {
-        const struct peer *p = peer_known(e, slot_of_rank(e, c->plan->ranks[i]));
+        const struct peer *p = peer_known(e, rank_slot_of(e, c->plan->ranks[i]));
         if (p && p->lost && !peer_left(p))
-            collective_fail(lane, c, ACP_E_LOST, c->plan->ranks[i]);
+            abort_fail(lane, c, ACP_E_LOST, c->plan->ranks[i]);
     }
 }
 
@@ -122,9 +122,9 @@ static bool is_astray(const acp_collective *c, const struct letter *l)
 
 /* Looks at messages that no step has received yet, for they may be the only sign of a mismatch: prefers the first of
  * another call to reports of others that found one. */
-int collective_listen(acp_lane *lane, acp_collective *c)
+int abort_scan(acp_lane *lane, acp_collective *c)
 {
-    struct heap *h = mail_heap(c->engine, c->engine->job.own);
+    struct heap *h = match_heap(c->engine, c->engine->job.own);
     struct mailbox *box = mailbox_of(h);
     struct hold hold;
     uint64_t now = __atomic_load_n(&box->sequence, __ATOMIC_ACQUIRE);
@@ -132,43 +132,43 @@ int collective_listen(acp_lane *lane, acp_collective *c)
         c->heard = now;
     if (c->heard == now)
         return ACP_OK;
-    int rc = section_enter(&hold, lane, &box->section, h, mail_patience(lane));
+    int rc = transaction_enter(&hold, lane, &box->section, h, mail_match_patience(lane));
     if (rc != ACP_OK)
         return rc;
     acp_envelope astray = {.source = ACP_ANY};
     uint64_t steps = box->kept;
     const struct letter *l;
     for (uint64_t at = box->arrivals.last;
-         (l = letter_at(h, at)) && steps-- && l->sequence >= c->heard; at = l->arrival.previous)
+         (l = mailbox_entry(h, at)) && steps-- && l->sequence >= c->heard; at = l->arrival.previous)
         if (is_astray(c, l) && (astray.source == ACP_ANY || !(l->note & LEFT_NOTE)))
-            envelope_of(l, &astray);
+            mail_match_envelope(l, &astray);
     c->heard = box->sequence;
-    section_leave(&hold);
+    transaction_leave(&hold);
     if (astray.source == ACP_ANY)
         return ACP_OK;
     const acp_step none = {.kind = ACP_STEP_RECEIVE, .rank = (uint32_t)astray.source};
-    collective_check(c, &none, ACP_OK, &astray);
-    collective_drop(lane, c);
+    abort_check(c, &none, ACP_OK, &astray);
+    schedule_cancel(lane, c);
     return ACP_OK;
 }
 
 /* In a mismatch a member may wait for a message that its sender's plan does not have: each one tells all. */
-int collective_tell(acp_lane *lane, acp_collective *c)
+int abort_notify(acp_lane *lane, acp_collective *c)
 {
     while (c->told < c->plan->members) {
         uint32_t rank = c->plan->ranks[c->told];
-        acp_envelope envelope = {.context = c->context, .note = collective_reason(c)};
+        acp_envelope envelope = {.context = c->context, .note = abort_reason(c)};
         acp_request *request = NULL;
         bool other = (int64_t)rank != acp_rank(c->engine);
-        int rc = other ? collective_recall(lane, c, rank) : ACP_OK;
+        int rc = other ? schedule_eager_recall(lane, c, rank) : ACP_OK;
         if (rc == ACP_OK && other)
             rc = acp_send(lane, rank, &envelope, NULL, &request);
         if (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
             return rc;
         c->told++;
         if (request)
-            collective_begun(c, request, c->at);
-        collective_drop(lane, c);
+            schedule_track(c, request, c->at);
+        schedule_cancel(lane, c);
         if (c->open)
             return ACP_E_HANDLE;
     }

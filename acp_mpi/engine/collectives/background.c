@@ -34,7 +34,7 @@ static int drive(acp_lane *lane, acp_collective *c)
 {
     int rc;
     do
-        rc = collective_drive(lane, c);
+        rc = schedule_advance(lane, c);
     while (rc == ACP_E_HANDLE && c->state == COLLECTIVE_RUNS && c->rung != c->at &&
            (c->rung = c->at, ring(c)));
     return rc == ACP_E_INTERRUPTED || c->again ? ACP_E_BUSY : rc;
@@ -71,7 +71,7 @@ enum due background_due(const acp_engine *e)
     return !e->collectives.count ? DUE_NOT : e->collectives.again ? DUE_SOON : DUE_AWAKE;
 }
 
-bool collectives_step(acp_lane *lane)
+bool background_step(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     bool any = false;
@@ -93,11 +93,11 @@ static void step_here(acp_engine *e)
     pthread_mutex_lock(&e->collectives.lock);
     drive_all(lane);
     pthread_mutex_unlock(&e->collectives.lock);
-    collectives_step(lane); /* for drivers that found the lock taken in between */
+    background_step(lane); /* for drivers that found the lock taken in between */
     lane->hurries = false;
     acp_lane_give(lane);
     if (atomic_load(&e->collectives.again))
-        progress_kick(e);
+        doorbell_kick(e);
 }
 
 void acp_collective_release(acp_collective *c)
@@ -107,7 +107,7 @@ void acp_collective_release(acp_collective *c)
     c->heavy = true;
     for (uint32_t i = 0; i < c->open; i++) /* the caller may have run it for a while */
         if (c->messages[i]->letter)
-            letter_attend(c->messages[i]->letter, ATTENTION_SLEEPS);
+            mailbox_set_attention(c->messages[i]->letter, ATTENTION_SLEEPS);
     pthread_mutex_lock(&e->collectives.lock);
     c->released = c->listed = true;
     c->next = e->collectives.first;
@@ -119,20 +119,20 @@ void acp_collective_release(acp_collective *c)
 
 static bool stands(void *context)
 {
-    return collective_stands(context);
+    return abort_stopped(context);
 }
 
 /* After a while, and again now and then, the senders of its messages are watched: they may have changed. */
 static int wait_long(acp_collective *c, int64_t timeout_ns)
 {
-    uint64_t start = now_ns();
+    uint64_t start = linux_now_ns();
     for (;;) {
-        if (collective_overdue(c))
-            collective_watch(c);
-        int64_t slice = collective_patience(c), left = timeout_ns;
-        if (left != ACP_FOREVER && (left -= (int64_t)(now_ns() - start)) < slice)
+        if (schedule_overdue(c))
+            schedule_watch(c);
+        int64_t slice = schedule_wait_left(c), left = timeout_ns;
+        if (left != ACP_FOREVER && (left -= (int64_t)(linux_now_ns() - start)) < slice)
             slice = left > 0 ? left : 0;
-        int rc = progress_wait(c->engine, stands, c, slice, ACP_DOING_COLLECTIVE);
+        int rc = wait_ready(c->engine, stands, c, slice, ACP_DOING_COLLECTIVE);
         if (rc != ACP_E_TIMEOUT || slice == left || left < 0)
             return rc;
     }
@@ -147,7 +147,7 @@ static bool one_stands(void *context)
 {
     const struct any_wait *w = context;
     for (uint32_t i = 0; i < w->count; i++)
-        if (collective_stands(w->collectives[i]))
+        if (abort_stopped(w->collectives[i]))
             return true;
     return false;
 }
@@ -156,19 +156,19 @@ int acp_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count,
                  acp_collective *const *collectives, uint32_t collective_count, int64_t timeout_ns)
 {
     struct any_wait w = {collectives, collective_count};
-    uint64_t start = now_ns();
+    uint64_t start = linux_now_ns();
     acp_doing doing = collective_count ? ACP_DOING_COLLECTIVE : ACP_DOING_SEND;
     for (uint32_t i = 0; i < count; i++)
         doing = requests[i]->kind == REQUEST_SEND ? doing : ACP_DOING_RECEIVE;
     while (!one_stands(&w)) {
         int64_t left = wait_left(timeout_ns, start), slice = left, patience;
         for (uint32_t i = 0; i < collective_count; i++) {
-            if (collective_overdue(collectives[i]))
-                collective_watch(collectives[i]);
-            patience = collective_patience(collectives[i]);
+            if (schedule_overdue(collectives[i]))
+                schedule_watch(collectives[i]);
+            patience = schedule_wait_left(collectives[i]);
             slice = patience < slice ? patience : slice;
         }
-        int rc = requests_wait(e, requests, count, one_stands, &w, collective_count > 0, doing, slice);
+        int rc = recv_wait_any(e, requests, count, one_stands, &w, collective_count > 0, doing, slice);
         if (rc != ACP_E_TIMEOUT || slice == left)
             return rc;
     }
@@ -186,10 +186,10 @@ int acp_collective_wait(acp_collective *c, int64_t timeout_ns)
 /* True: it has ended, or a fold is due. A caller that polls for a long time watches as a waiting one does. */
 bool acp_collective_done(acp_collective *c)
 {
-    if (collective_stands(c))
+    if (abort_stopped(c))
         return true;
-    if (collective_overdue(c))
-        collective_watch(c);
+    if (schedule_overdue(c))
+        schedule_watch(c);
     return false;
 }
 
@@ -230,10 +230,10 @@ static void let_go(acp_collective *c)
     acp_engine *e = c->engine;
     pthread_mutex_lock(&e->collectives.lock);
     if (c->watched && has_mailbox(c))
-        __atomic_fetch_sub(&mailbox_of(mail_heap(e, e->job.own))->probing, 1, __ATOMIC_SEQ_CST);
+        __atomic_fetch_sub(&mailbox_of(match_heap(e, e->job.own))->probing, 1, __ATOMIC_SEQ_CST);
     if (c->closes && has_mailbox(c))
-        eager_open(e);
-    collectives_unlock(e);
+        eager_slot_open(e);
+    schedule_unlock(e);
 }
 
 void acp_collective_end(acp_collective *c)
@@ -244,21 +244,21 @@ void acp_collective_end(acp_collective *c)
         pthread_mutex_lock(&e->collectives.lock);
         if (c->listed)
             unlist(e, c);
-        collectives_unlock(e);
+        schedule_unlock(e);
         atomic_store(&c->state, COLLECTIVE_RUNS);
         int rc;
         do {
-            collective_enter(e);
-            collective_fail(lane, c, ACP_E_LEFT, -1);
-            rc = collective_drive(lane, c);
-            collective_leave(e);
+            schedule_enter(e);
+            abort_fail(lane, c, ACP_E_LEFT, -1);
+            rc = schedule_advance(lane, c);
+            schedule_leave(e);
         } while (rc != ACP_OK && sched_yield() == 0);
         acp_lane_give(lane);
     }
     if (c->released || c->watched || c->closes)
         let_go(c);
     if (has_mailbox(c) && (c->plan->messages || c->plan->members > 1))
-        mail_context_ends(e, c->context, c->status != ACP_OK);
+        purge_finished_add(e, c->context, c->status != ACP_OK);
     free(c);
 }
 
@@ -267,11 +267,11 @@ static void close_all(acp_engine *e)
 {
     for (acp_collective *c; (c = e->collectives.first);) {
         unlist(e, c);
-        collective_close(&e->lanes[LANE_CALLER], c);
+        schedule_close(&e->lanes[LANE_CALLER], c);
     }
 }
 
-void collectives_close(acp_engine *e)
+void background_close(acp_engine *e)
 {
     pthread_mutex_lock(&e->collectives.lock);
     close_all(e);
@@ -285,17 +285,17 @@ void acp_engine_halt(acp_engine *e)
         sched_yield();
 }
 
-void collectives_stop(acp_engine *e)
+void background_stop(acp_engine *e)
 {
     acp_engine_halt(e);
     pthread_mutex_lock(&e->collectives.lock); /* drivers pass by */
     close_all(e);
 }
 
-void collectives_go_on(acp_engine *e)
+void background_resume(acp_engine *e)
 {
     atomic_store(&e->collectives.resets, false);
-    collectives_unlock(e);
-    waiters_wake(e); /* the messages that they wait for will not come */
-    progress_kick(e);
+    schedule_unlock(e);
+    progress_wake(e); /* the messages that they wait for will not come */
+    doorbell_kick(e);
 }

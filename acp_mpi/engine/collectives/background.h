@@ -6,10 +6,10 @@
 
 /* Background collectives */
 enum due background_due(const acp_engine *e);
-bool collectives_step(acp_lane *lane); /* leader only */
-void collectives_close(acp_engine *e); /* all end where they are; the leader is gone */
+bool background_step(acp_lane *lane); /* leader only */
+void background_close(acp_engine *e); /* all end where they are; the leader is gone */
 /* Before and after a reset: collectives are not driven in between, and those from before end where they are. */
-void collectives_stop(acp_engine *e);
-void collectives_go_on(acp_engine *e);
+void background_stop(acp_engine *e);
+void background_resume(acp_engine *e);
 
 #endif

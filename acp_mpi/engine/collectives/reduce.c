@@ -120,12 +120,12 @@ static const struct {
     [ACP_COMPLEX128] = {16, OF_COMPLEX(c16)},
 };
 
-fold_fn fold_of(acp_fold op, acp_type type)
+fold_fn reduce_fold(acp_fold op, acp_type type)
 {
     return op < ACP_OPS && type < ACP_TYPES ? types[type].folds[op] : NULL;
 }
 
-uint64_t type_size(acp_type type)
+uint64_t reduce_type_size(acp_type type)
 {
     return type < ACP_TYPES ? types[type].size : 0;
 }

@@ -10,7 +10,7 @@
 typedef void (*fold_fn)(void *out, const void *left, const void *right, uint64_t count);
 
 /* NULL: not for these elements. `out` may be `left` or `right`. */
-fold_fn fold_of(acp_fold op, acp_type type);
-uint64_t type_size(acp_type type);
+fold_fn reduce_fold(acp_fold op, acp_type type);
+uint64_t reduce_type_size(acp_type type);
 
 #endif

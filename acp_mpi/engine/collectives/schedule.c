@@ -42,8 +42,8 @@ int acp_collective_begin(acp_engine *e, const acp_plan *plan, void *const buffer
     c->era = e->mail.era;
     c->rank = -1;
     if (plan->fold >= 0) {
-        c->fold = fold_of((acp_fold)plan->fold, (acp_type)plan->type);
-        c->width = type_size((acp_type)plan->type);
+        c->fold = reduce_fold((acp_fold)plan->fold, (acp_type)plan->type);
+        c->width = reduce_type_size((acp_type)plan->type);
     }
     *out = c;
     return ACP_OK;
@@ -56,11 +56,11 @@ static int bring_first(acp_lane *lane, acp_collective *c, acp_request *r)
 {
     if (!acp_request_pulls(r))
         return ACP_OK;
-    uint64_t before = pull_at(r);
+    uint64_t before = rendezvous_get_bytes(r);
     int rc = acp_request_pull(lane, r);
     if (rc == ACP_OK || (rc == ACP_E_INTERRUPTED && lane_may_wait(lane)))
         return rc;
-    c->moves |= pull_at(r) != before;
+    c->moves |= rendezvous_get_bytes(r) != before;
     c->again |= rc != ACP_E_HANDLE;
     return ACP_E_HANDLE;
 }
@@ -68,14 +68,14 @@ static int bring_first(acp_lane *lane, acp_collective *c, acp_request *r)
 /* Cancels a message if possible; a send that has not begun carries the reason instead. NULL: it ends by itself. */
 static int withdraw(acp_lane *lane, const acp_collective *c, acp_request **r)
 {
-    uint64_t why = collective_reason(c);
+    uint64_t why = abort_reason(c);
     if (acp_request_done(*r))
         return ACP_OK;
-    return (*r)->kind == REQUEST_SEND && c->status != ACP_OK ? send_withdraw(lane, r, &why)
+    return (*r)->kind == REQUEST_SEND && c->status != ACP_OK ? message_send_queue_withdraw(lane, r, &why)
                                                              : acp_request_cancel(lane, *r);
 }
 
-void collective_drop(acp_lane *lane, acp_collective *c)
+void schedule_cancel(acp_lane *lane, acp_collective *c)
 {
     bool waits = lane_may_wait(lane);
     c->lights = 0;
@@ -96,7 +96,7 @@ void collective_drop(acp_lane *lane, acp_collective *c)
     }
 }
 
-void collective_begun(acp_collective *c, acp_request *request, uint32_t step)
+void schedule_track(acp_collective *c, acp_request *request, uint32_t step)
 {
     c->messages[c->open] = request;
     c->steps[c->open++] = step;
@@ -108,29 +108,29 @@ static int begin_send(acp_lane *lane, acp_collective *c, const acp_step *s)
     acp_request *request = NULL;
     if (unlikely(c->status != ACP_OK)) {
         envelope.size = 0;
-        envelope.note = collective_reason(c);
+        envelope.note = abort_reason(c);
     }
-    const void *data = collective_place(c, s->left, s->left_at);
-    if (collective_sends_eagerly(lane, c, s, &envelope, data))
+    const void *data = schedule_address(c, s->left, s->left_at);
+    if (schedule_eager_send(lane, c, s, &envelope, data))
         return ACP_OK;
     int rc = acp_send(lane, s->rank, &envelope, data, &request);
     if (rc == ACP_OK && request)
-        collective_begun(c, request, c->at);
+        schedule_track(c, request, c->at);
     if (rc == ACP_OK)
-        collective_sent(lane, c, s);
+        schedule_eager_sent(lane, c, s);
     return rc;
 }
 
-int collective_receive(acp_lane *lane, acp_collective *c, uint32_t step)
+int schedule_receive(acp_lane *lane, acp_collective *c, uint32_t step)
 {
     const acp_step *s = &c->plan->steps[step];
     acp_envelope want = {.context = c->context, .source = s->rank, .size = s->size,
                          .note = c->note | ACP_NOTE_LEFT};
     acp_request *request;
-    int rc = acp_receive(lane, &want, collective_place(c, s->where, s->where_at), &request);
+    int rc = acp_receive(lane, &want, schedule_address(c, s->where, s->where_at), &request);
     if (rc != ACP_OK)
         return rc;
-    collective_begun(c, request, step);
+    schedule_track(c, request, step);
     if (request->letter) /* its receiver waits, or the thread that drives progress is to be rung for */
         __atomic_store_n(&request->letter->attention,
                          c->released ? ATTENTION_SLEEPS : ATTENTION_WAITS, __ATOMIC_RELAXED);
@@ -140,9 +140,9 @@ int collective_receive(acp_lane *lane, acp_collective *c, uint32_t step)
 /* ACP_OK: no message is under way any more. */
 static int await(acp_lane *lane, acp_collective *c)
 {
-    int looked = c->lights ? collective_look(lane, c) : ACP_OK;
+    int looked = c->lights ? schedule_eager_poll(lane, c) : ACP_OK;
     if (likely(looked == ACP_OK) && c->open && c->posted)
-        looked = collective_close_slots(lane, c); /* before one is given up for its sender's death */
+        looked = schedule_eager_close(lane, c); /* before one is given up for its sender's death */
     if (unlikely(looked != ACP_OK))
         return looked;
     for (uint32_t i = c->open; i-- > 0;) {
@@ -155,13 +155,13 @@ static int await(acp_lane *lane, acp_collective *c)
             return rc; /* one at a time */
         const acp_step *s = &c->plan->steps[c->steps[i]];
         rc = acp_request_end(lane, r, &got);
-        collective_received(c, s);
+        schedule_eager_received(c, s);
         c->messages[i] = c->messages[--c->open];
         c->steps[i] = c->steps[c->open];
-        collective_check(c, s, rc, &got);
+        abort_check(c, s, rc, &got);
     }
     if (unlikely(c->status != ACP_OK))
-        collective_drop(lane, c);
+        schedule_cancel(lane, c);
     return c->open || c->lights ? ACP_E_HANDLE : ACP_OK;
 }
 
@@ -178,11 +178,11 @@ static int step(acp_lane *lane, acp_collective *c, const acp_step *s)
     }
     if (c->status != ACP_OK)
         return ACP_OK;
-    void *where = collective_place(c, s->where, s->where_at);
-    const void *left = collective_place(c, s->left, s->left_at);
+    void *where = schedule_address(c, s->where, s->where_at);
+    const void *left = schedule_address(c, s->left, s->left_at);
     switch (s->kind) {
     case ACP_STEP_RECEIVE:
-        return collective_expect(lane, c, c->at);
+        return schedule_eager_expect(lane, c, c->at);
     case ACP_STEP_COPY:
         if (s->size && where != left)
             memmove(where, left, s->size);
@@ -192,12 +192,12 @@ static int step(acp_lane *lane, acp_collective *c, const acp_step *s)
             return ACP_OK;
         if (!c->fold)
             return ACP_COLLECTIVE_FOLD;
-        c->fold(where, left, collective_place(c, s->right, s->right_at), s->size / c->width);
+        c->fold(where, left, schedule_address(c, s->right, s->right_at), s->size / c->width);
         return ACP_OK;
     }
 }
 
-void collective_enter(acp_engine *e)
+void schedule_enter(acp_engine *e)
 {
     for (;;) {
         atomic_fetch_add(&e->collectives.drivers, 1);
@@ -209,28 +209,28 @@ void collective_enter(acp_engine *e)
     }
 }
 
-void collective_close(acp_lane *lane, acp_collective *c)
+void schedule_close(acp_lane *lane, acp_collective *c)
 {
-    collective_fail(lane, c, ACP_E_CLOSED, -1);
+    abort_fail(lane, c, ACP_E_CLOSED, -1);
     atomic_store(&c->state, COLLECTIVE_OVER);
 }
 
-int collective_drive(acp_lane *lane, acp_collective *c)
+int schedule_advance(acp_lane *lane, acp_collective *c)
 {
     const acp_plan *plan = c->plan;
     c->moves = c->again = false;
     if (unlikely(c->era != lane->engine->mail.era)) {
-        collective_close(lane, c);
+        schedule_close(lane, c);
         return ACP_OK;
     }
     if (unlikely(lane->engine->job.departed != c->departed))
-        collective_look_at_losses(lane, c);
+        abort_check_losses(lane, c);
     bool clears = c->watched || (c->closes && !c->cleared);
     if (unlikely(clears) && c->era == lane->engine->mail.era) {
         c->cleared &= !c->watched; /* messages that another thread has put back */
-        int rc = collective_close_slots(lane, c);
+        int rc = schedule_eager_close(lane, c);
         if (rc == ACP_OK && c->watched)
-            rc = collective_listen(lane, c);
+            rc = abort_scan(lane, c);
         if (rc != ACP_OK)
             return rc == ACP_E_INTERRUPTED ? rc : ACP_E_BUSY;
     }
@@ -244,14 +244,14 @@ int collective_drive(acp_lane *lane, acp_collective *c)
         if (rc == ACP_E_BUSY || rc == ACP_E_HANDLE || rc == ACP_E_INTERRUPTED)
             return rc;
         if (rc != ACP_OK)
-            collective_fail(lane, c, rc, rc == ACP_E_LOST ? (int64_t)s->rank : -1);
+            abort_fail(lane, c, rc, rc == ACP_E_LOST ? (int64_t)s->rank : -1);
         c->at++;
     }
-    collective_drop(lane, c);
+    schedule_cancel(lane, c);
     if (unlikely(c->open))
         return ACP_E_HANDLE;
     if (unlikely(c->astray)) {
-        int rc = collective_tell(lane, c);
+        int rc = abort_notify(lane, c);
         if (rc != ACP_OK)
             return rc;
     }
@@ -266,30 +266,30 @@ static bool disturbed(void *context)
     acp_engine *e = c->engine;
     if (e->job.departed != c->departed)
         return true;
-    const struct heap *h = c->watched ? mail_heap(e, e->job.own) : NULL;
+    const struct heap *h = c->watched ? match_heap(e, e->job.own) : NULL;
     return h && __atomic_load_n(&mailbox_of(h)->sequence, __ATOMIC_ACQUIRE) != c->heard;
 }
 
-bool collectives_try(acp_engine *e)
+bool schedule_try_lock(acp_engine *e)
 {
     return pthread_mutex_trylock(&e->collectives.lock) == 0;
 }
 
 /* A thread that would have driven the others found the lock taken, and may sleep by now. */
-void collectives_unlock(acp_engine *e)
+void schedule_unlock(acp_engine *e)
 {
     pthread_mutex_unlock(&e->collectives.lock);
     if (atomic_load(&e->collectives.news))
-        progress_kick(e);
+        doorbell_kick(e);
 }
 
-void collective_watch(acp_collective *c)
+void schedule_watch(acp_collective *c)
 {
     acp_engine *e = c->engine;
-    struct heap *h = mail_heap(e, e->job.own);
+    struct heap *h = match_heap(e, e->job.own);
     int64_t pause = c->pause < WATCH_MOST_NS / 2 ? 2 * c->pause : WATCH_MOST_NS;
     c->pause = pause;
-    c->watch_at = now_ns() + (uint64_t)pause;
+    c->watch_at = linux_now_ns() + (uint64_t)pause;
     if (!h || c->era != e->mail.era)
         return;
     bool listens = atomic_exchange(&c->watched, true);
@@ -298,14 +298,14 @@ void collective_watch(acp_collective *c)
     pthread_mutex_lock(&e->collectives.lock); /* another thread may be driving it and changing them */
     for (uint32_t i = 0; i < c->open; i++)
         if (c->messages[i]->peer)
-            mail_watch(e, c->messages[i]->peer);
-    collectives_unlock(e);
-    progress_kick(e); /* for messages that have come already, and ranks in finalize */
+            flow_watch(e, c->messages[i]->peer);
+    schedule_unlock(e);
+    doorbell_kick(e); /* for messages that have come already, and ranks in finalize */
 }
 
-bool collective_overdue(acp_collective *c)
+bool schedule_overdue(acp_collective *c)
 {
-    uint64_t now = now_ns(), at = c->watch_at;
+    uint64_t now = linux_now_ns(), at = c->watch_at;
     if (!at) {
         c->pause = MAIL_FIRST_NS;
         c->watch_at = now + (uint64_t)c->pause;
@@ -313,9 +313,9 @@ bool collective_overdue(acp_collective *c)
     return at && now >= at;
 }
 
-int64_t collective_patience(const acp_collective *c)
+int64_t schedule_wait_left(const acp_collective *c)
 {
-    int64_t left = (int64_t)(c->watch_at - now_ns());
+    int64_t left = (int64_t)(c->watch_at - linux_now_ns());
     return left > 0 ? left : 0;
 }
 
@@ -323,15 +323,15 @@ int64_t collective_patience(const acp_collective *c)
 static int wait(acp_collective *c, int64_t timeout_ns)
 {
     bool few = c->open <= MANY, first = !c->watched && timeout_ns > MAIL_FIRST_NS;
-    if (collective_overdue(c)) {
-        collective_watch(c);
+    if (schedule_overdue(c)) {
+        schedule_watch(c);
         return ACP_E_BUSY;
     }
-    int rc = requests_wait(c->engine, c->messages + (few ? 0 : c->open - 1), few ? c->open : 1,
+    int rc = recv_wait_any(c->engine, c->messages + (few ? 0 : c->open - 1), few ? c->open : 1,
                            disturbed, c, false, ACP_DOING_COLLECTIVE, first ? MAIL_FIRST_NS : timeout_ns);
     if (rc != ACP_E_TIMEOUT || !first)
         return rc;
-    collective_watch(c);
+    schedule_watch(c);
     return ACP_E_BUSY;
 }
 
@@ -339,24 +339,24 @@ static int wait(acp_collective *c, int64_t timeout_ns)
 static int advance(acp_collective *c, int failure)
 {
     acp_lane *lane = lane_await(c->engine);
-    collective_enter(c->engine);
+    schedule_enter(c->engine);
     if (failure != ACP_OK)
-        collective_fail(lane, c, failure, -1);
-    int rc = collective_drive(lane, c);
-    collective_leave(c->engine);
+        abort_fail(lane, c, failure, -1);
+    int rc = schedule_advance(lane, c);
+    schedule_leave(c->engine);
     acp_lane_give(lane);
     return rc;
 }
 
 static int run(acp_collective *c, int64_t timeout_ns, bool to_the_end)
 {
-    uint64_t start = timeout_ns == ACP_FOREVER ? 0 : now_ns();
+    uint64_t start = timeout_ns == ACP_FOREVER ? 0 : linux_now_ns();
     int rc = ACP_OK;
     while (atomic_load_explicit(&c->state, memory_order_relaxed) == COLLECTIVE_RUNS) {
         rc = advance(c, rc == ACP_E_BUSY ? ACP_OK : rc);
         int64_t left = wait_left(timeout_ns, start);
         if (rc == ACP_E_HANDLE && c->lights) {
-            collective_look_on(c);
+            schedule_eager_spin(c);
             rc = ACP_OK;
         } else if (rc == ACP_E_HANDLE) {
             rc = wait(c, left);
@@ -386,8 +386,8 @@ void acp_collective_due(const acp_collective *c, void **where, const void **left
                         const void **right, uint64_t *size)
 {
     const acp_step *s = &c->plan->steps[c->at];
-    *where = collective_place(c, s->where, s->where_at);
-    *left = collective_place(c, s->left, s->left_at);
-    *right = collective_place(c, s->right, s->right_at);
+    *where = schedule_address(c, s->where, s->where_at);
+    *left = schedule_address(c, s->left, s->left_at);
+    *right = schedule_address(c, s->right, s->right_at);
     *size = s->size;
 }

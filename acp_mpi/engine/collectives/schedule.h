@@ -48,36 +48,36 @@ struct acp_collective {
     acp_request *messages[];
 };
 
-static inline void *collective_place(const acp_collective *c, uint8_t buffer, uint64_t at)
+static inline void *schedule_address(const acp_collective *c, uint8_t buffer, uint64_t at)
 {
     return c->buffers[buffer] ? c->buffers[buffer] + at : NULL;
 }
 
 /* As far as it goes now. ACP_OK: its state is another; ACP_E_BUSY, ACP_E_INTERRUPTED:
  * call again soon; ACP_E_HANDLE: messages are under way. */
-int collective_drive(acp_lane *lane, acp_collective *c);
-void collective_close(acp_lane *lane, acp_collective *c); /* where it is, for its mailbox goes or has gone */
-void collective_begun(acp_collective *c, acp_request *request, uint32_t step);
-int collective_receive(acp_lane *lane, acp_collective *c, uint32_t step);
+int schedule_advance(acp_lane *lane, acp_collective *c);
+void schedule_close(acp_lane *lane, acp_collective *c); /* where it is, for its mailbox goes or has gone */
+void schedule_track(acp_collective *c, acp_request *request, uint32_t step);
+int schedule_receive(acp_lane *lane, acp_collective *c, uint32_t step);
 /* No message under way may write to the caller's memory after this. The leader must not wait for a message that cannot
  * be cancelled, for no other thread brings it: that stays open. */
-void collective_drop(acp_lane *lane, acp_collective *c);
+void schedule_cancel(acp_lane *lane, acp_collective *c);
 
 /* Around that, by a thread that has no lock of the collectives: no reset comes in between. */
-void collective_enter(acp_engine *e);
+void schedule_enter(acp_engine *e);
 
-static inline void collective_leave(acp_engine *e)
+static inline void schedule_leave(acp_engine *e)
 {
     atomic_fetch_sub(&e->collectives.drivers, 1);
 }
 
-bool collectives_try(acp_engine *e); /* to have the lock, also that of the mailbox against a reset */
-void collectives_unlock(acp_engine *e);
+bool schedule_try_lock(acp_engine *e); /* to have the lock, also that of the mailbox against a reset */
+void schedule_unlock(acp_engine *e);
 
 /* Watches the senders of its messages, which watch theirs in turn; and members that call something else, even if no
  * message of theirs is awaited. */
-void collective_watch(acp_collective *c);
-bool collective_overdue(acp_collective *c); /* time to watch, or to watch anew, after so long a wait */
-int64_t collective_patience(const acp_collective *c); /* until then */
+void schedule_watch(acp_collective *c);
+bool schedule_overdue(acp_collective *c); /* time to watch, or to watch anew, after so long a wait */
+int64_t schedule_wait_left(const acp_collective *c); /* until then */
 
 #endif

@@ -50,19 +50,19 @@ static bool is_eager(const acp_collective *c, const acp_step *s)
     return c->plan->eager && c->plan->eager[s - c->plan->steps];
 }
 
-bool collective_sends_eagerly(acp_lane *lane, const acp_collective *c, const acp_step *s,
-                              const acp_envelope *envelope, const void *data)
+bool schedule_eager_send(acp_lane *lane, const acp_collective *c, const acp_step *s,
+                         const acp_envelope *envelope, const void *data)
 {
     return is_eager(c, s) && c->status == ACP_OK && send_eagerly(lane, s->rank, envelope, data);
 }
 
-void collective_sent(acp_lane *lane, const acp_collective *c, const acp_step *s)
+void schedule_eager_sent(acp_lane *lane, const acp_collective *c, const acp_step *s)
 {
     if (is_eager(c, s) && c->status == ACP_OK)
         send_turned(lane, s->rank, c->context);
 }
 
-int collective_recall(acp_lane *lane, const acp_collective *c, uint32_t rank)
+int schedule_eager_recall(acp_lane *lane, const acp_collective *c, uint32_t rank)
 {
     return c->plan->eager ? send_recalled(lane, rank, c->context) : ACP_OK;
 }
@@ -71,11 +71,11 @@ static bool slot_take(acp_collective *c, const acp_step *s)
 {
     unsigned char data[EAGER_MOST];
     acp_envelope m = {.context = c->context, .source = s->rank, .size = sizeof data};
-    if (!eager_take(c->engine, &m, data))
+    if (!eager_slot_take(c->engine, &m, data))
         return false;
-    collective_check(c, s, ACP_OK, &m);
+    abort_check(c, s, ACP_OK, &m);
     if (likely(c->status == ACP_OK) && m.size)
-        memcpy(collective_place(c, s->where, s->where_at), data, m.size);
+        memcpy(schedule_address(c, s->where, s->where_at), data, m.size);
     return true;
 }
 
@@ -83,7 +83,7 @@ static bool slot_take(acp_collective *c, const acp_step *s)
 static const struct peer *sender_of(const acp_collective *c, const acp_step *s)
 {
     acp_engine *e = c->engine;
-    const struct peer *p = is_eager(c, s) && !e->progress.crowded ? peer_of_slot(e, slot_of_rank(e, s->rank)) : NULL;
+    const struct peer *p = is_eager(c, s) && !e->progress.crowded ? peer_of_slot(e, rank_slot_of(e, s->rank)) : NULL;
     return p && p->row.node == e->config.node ? p : NULL;
 }
 
@@ -99,28 +99,28 @@ static bool is_soon(const acp_collective *c, const acp_step *s)
 static int step_receive(acp_lane *lane, acp_collective *c, uint32_t step)
 {
     const acp_step *s = &c->plan->steps[step];
-    int rc = collective_receive(lane, c, step);
+    int rc = schedule_receive(lane, c, step);
     if (rc != ACP_OK || !sender_of(c, s))
         return rc;
-    bool there = letter_state(c->messages[c->open - 1]->letter) != LETTER_POSTED;
+    bool there = mailbox_entry_state(c->messages[c->open - 1]->letter) != LETTER_POSTED;
     if (!there)
-        eager_found(c->engine, c->context, s->rank, false);
+        eager_slot_found(c->engine, c->context, s->rank, false);
     c->posted |= !there;
     return ACP_OK;
 }
 
-void collective_received(const acp_collective *c, const acp_step *s)
+void schedule_eager_received(const acp_collective *c, const acp_step *s)
 {
     if (s->kind == ACP_STEP_RECEIVE && sender_of(c, s))
-        eager_found(c->engine, c->context, s->rank, true);
+        eager_slot_found(c->engine, c->context, s->rank, true);
 }
 
-int collective_expect(acp_lane *lane, acp_collective *c, uint32_t step)
+int schedule_eager_expect(acp_lane *lane, acp_collective *c, uint32_t step)
 {
     const acp_step *s = &c->plan->steps[step];
     if (slot_take(c, s))
         return ACP_OK;
-    if (c->heavy || !is_soon(c, s) || eager_turned(c->engine, c->context, s->rank))
+    if (c->heavy || !is_soon(c, s) || eager_slot_diverted(c->engine, c->context, s->rank))
         return step_receive(lane, c, step);
     c->light[c->lights++] = step;
     return ACP_OK;
@@ -138,7 +138,7 @@ static int receives_post(acp_lane *lane, acp_collective *c)
     return rc;
 }
 
-int collective_look(acp_lane *lane, acp_collective *c)
+int schedule_eager_poll(acp_lane *lane, acp_collective *c)
 {
     for (uint32_t i = c->lights; i-- > 0;)
         if (slot_take(c, &c->plan->steps[c->light[i]]))
@@ -148,7 +148,7 @@ int collective_look(acp_lane *lane, acp_collective *c)
     int rc = receives_post(lane, c);
     if (rc == ACP_OK || rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
         return rc;
-    collective_fail(lane, c, rc, -1);
+    abort_fail(lane, c, rc, -1);
     return ACP_OK;
 }
 
@@ -156,14 +156,14 @@ static bool one_here(acp_collective *c)
 {
     for (uint32_t i = 0; i < c->lights; i++) {
         uint32_t rank = c->plan->steps[c->light[i]].rank;
-        if (eager_here(c->engine, c->context, rank))
+        if (eager_slot_has(c->engine, c->context, rank))
             return true;
-        c->heavy |= eager_turned(c->engine, c->context, rank);
+        c->heavy |= eager_slot_diverted(c->engine, c->context, rank);
     }
     return c->heavy;
 }
 
-void collective_look_on(acp_collective *c)
+void schedule_eager_spin(acp_collective *c)
 {
     for (uint32_t i = 0; i < LOOKS; i++) {
         if (one_here(c))
@@ -171,17 +171,17 @@ void collective_look_on(acp_collective *c)
         if ((i & 63) == 63)
             sched_yield();
         else
-            cpu_relax();
+            linux_cpu_relax();
     }
     c->heavy = true;
 }
 
-int collective_close_slots(acp_lane *lane, acp_collective *c)
+int schedule_eager_close(acp_lane *lane, acp_collective *c)
 {
     if (!c->closes)
-        eager_close(lane->engine);
+        eager_slot_close(lane->engine);
     c->closes = c->heavy = true;
-    int rc = c->cleared ? ACP_OK : eager_clear(lane);
+    int rc = c->cleared ? ACP_OK : eager_slot_flush(lane);
     c->cleared = rc == ACP_OK;
     return rc;
 }

@@ -36,11 +36,11 @@ int container_enter(struct hold *hold, acp_lane *lane, const struct acp_call *c,
     struct container *k = *container = container_find(lane, c, kind, &h);
     if (unlikely(!k))
         return lane->fault.status;
-    int rc = section_enter(hold, lane, &k->section, h, lane->patience_ns);
+    int rc = transaction_enter(hold, lane, &k->section, h, lane->patience_ns);
     if (likely(rc == ACP_OK && container_lives(k, c)))
         return ACP_OK;
     if (rc == ACP_OK) {
-        section_leave(hold);
+        transaction_leave(hold);
         rc = container_gone(lane, c);
     }
     return rc;
@@ -48,15 +48,15 @@ int container_enter(struct hold *hold, acp_lane *lane, const struct acp_call *c,
 
 bool acp_near(acp_lane *lane, acp_ga_t ga)
 {
-    return lane_find(lane, ROLE_SRC, ga, 1) != NULL;
+    return translate_find(lane, ROLE_SRC, ga, 1) != NULL;
 }
 
 int acp_container_here(acp_lane *lane, struct acp_call *c)
 {
-    if (unlikely(!lane_find(lane, ROLE_SRC, c->object, 1)))
+    if (unlikely(!translate_find(lane, ROLE_SRC, c->object, 1)))
         return lane->fault.status != ACP_OK ? lane->fault.status : ACP_E_BUSY;
     lane->patience_ns = lane->index == LANE_CALLER ? 0 : ACP_FOREVER;
-    int rc = method_run(lane, c);
+    int rc = remote_call_run_method(lane, c);
     lane->patience_ns = 0;
     return rc;
 }
@@ -64,7 +64,7 @@ int acp_container_here(acp_lane *lane, struct acp_call *c)
 int acp_container_call(acp_lane *lane, struct acp_call *c, acp_handle_t *pending)
 {
     *pending = 0;
-    if (lane_find(lane, ROLE_SRC, c->object, 1))
+    if (translate_find(lane, ROLE_SRC, c->object, 1))
         return acp_container_here(lane, c);
     return lane->fault.status != ACP_OK ? lane->fault.status : acp_call(lane, c, pending);
 }

@@ -43,7 +43,7 @@ struct container_type {
 /* The head that may lie at an address; NULL, with a fault. */
 static inline struct container *container_place(acp_lane *lane, acp_ga_t ga, struct heap **heap)
 {
-    const struct translation *t = lane_find(lane, ROLE_SRC, ga, sizeof(struct container));
+    const struct translation *t = translate_find(lane, ROLE_SRC, ga, sizeof(struct container));
     if (unlikely(!t || t->kind != SEGMENT_HEAP || ga % 16)) {
         if (t)
             fail(lane, ACP_E_DESTROYED, ga, 0);

@@ -52,15 +52,15 @@ static struct container *at_offset(const struct heap *h, uint64_t at)
 static bool is_head(const struct heap *h, uint64_t at, uint64_t kind)
 {
     return at % 16 == 0 && at > h->first && container_inside(h, at, types[kind]->size) &&
-           block_at(h, at - BLOCK_HEAD)->mark == block_mark(h, at - BLOCK_HEAD) &&
-           block_size(h, at - BLOCK_HEAD) >= types[kind]->size + BLOCK_HEAD &&
+           heap_block(h, at - BLOCK_HEAD)->mark == size_class_mark(h, at - BLOCK_HEAD) &&
+           heap_block_size(h, at - BLOCK_HEAD) >= types[kind]->size + BLOCK_HEAD &&
            at_offset(h, at)->kind == kind;
 }
 
 bool container_head_at(const struct heap *h, uint64_t at)
 {
     if (at % 16 || at <= h->first || !container_inside(h, at, sizeof(struct container)) ||
-        !granule_there(h, at) || !granule_there(h, at + sizeof(struct container) - 1))
+        !heap_pages_committed(h, at) || !heap_pages_committed(h, at + sizeof(struct container) - 1))
         return false;
     const struct container *k = at_offset(h, at);
     return unlikely(load(&k->era) == h->head->nonce) && k->kind < KINDS && types[k->kind] &&
@@ -71,23 +71,23 @@ static int head_take(acp_lane *lane, struct heap *h, uint64_t kind, uint64_t *at
 {
     struct hold hold;
     uint64_t *first = &h->head->spare[kind];
-    int rc = section_enter(&hold, lane, &h->head->section, h, lane->patience_ns);
+    int rc = transaction_enter(&hold, lane, &h->head->section, h, lane->patience_ns);
     if (rc != ACP_OK)
         return rc;
     *at = is_head(h, *first, kind) ? *first : 0;
     if (*at) {
-        section_begin(&hold);
-        section_set(&hold, first, at_offset(h, *at)->spare);
-        section_commit(&hold);
+        transaction_begin(&hold);
+        transaction_set(&hold, first, at_offset(h, *at)->spare);
+        transaction_commit(&hold);
     }
-    section_leave(&hold);
+    transaction_leave(&hold);
     if (*at)
         return ACP_OK;
     rc = heap_take(lane, h, types[kind]->size, at, lane->patience_ns);
     if (rc == ACP_OK) {
         memset(at_offset(h, *at), 0, types[kind]->size);
         at_offset(h, *at)->kind = kind;
-        section_create(&at_offset(h, *at)->section);
+        transaction_lock_create(&at_offset(h, *at)->section);
         at_offset(h, *at)->section.patient = true; /* all calls go through it, but those of maps */
         if (types[kind]->make)
             types[kind]->make(at_offset(h, *at));
@@ -101,16 +101,16 @@ static int head_give(acp_lane *lane, struct heap *h, struct container *k, const 
 {
     struct hold hold;
     uint64_t *first = &h->head->spare[k->kind];
-    int rc = section_enter(&hold, lane, &h->head->section, h, HEAP_PATIENCE_NS);
+    int rc = transaction_enter(&hold, lane, &h->head->section, h, HEAP_PATIENCE_NS);
     if (rc != ACP_OK)
         return rc;
-    section_begin(&hold);
+    transaction_begin(&hold);
     if (own)
-        section_set(&hold, &k->serial, 0);
-    section_set(&hold, &k->spare, *first);
-    section_set(&hold, first, (uint64_t)((unsigned char *)k - h->base));
-    section_commit(&hold);
-    section_leave(&hold);
+        transaction_set(&hold, &k->serial, 0);
+    transaction_set(&hold, &k->spare, *first);
+    transaction_set(&hold, first, (uint64_t)((unsigned char *)k - h->base));
+    transaction_commit(&hold);
+    transaction_leave(&hold);
     return ACP_OK;
 }
 
@@ -119,27 +119,27 @@ static int container_fill(struct hold *hold, struct container *k, uint64_t seria
     struct container_plan plan;
     uint64_t size = c->in_size - sizeof plan, block = 0;
     memcpy(&plan, c->in, sizeof plan);
-    section_begin(hold);
-    int rc = size ? section_take(hold, size, &block) : ACP_OK;
+    transaction_begin(hold);
+    int rc = size ? transaction_take(hold, size, &block) : ACP_OK;
     if (rc == ACP_OK && size)
         memcpy(hold->heap->base + block, (const unsigned char *)c->in + sizeof plan, size);
-    section_set(hold, &k->era, hold->heap->head->nonce);
-    section_set(hold, &k->note, block);
-    section_set(hold, &k->note_size, size);
+    transaction_set(hold, &k->era, hold->heap->head->nonce);
+    transaction_set(hold, &k->note, block);
+    transaction_set(hold, &k->note_size, size);
     if (rc == ACP_OK)
         rc = types[k->kind]->create(hold, k, plan.words);
-    section_set(hold, &k->serial, serial);
+    transaction_set(hold, &k->serial, serial);
     if (rc == ACP_OK)
-        section_commit(hold);
+        transaction_commit(hold);
     else
-        section_cancel(hold);
+        transaction_cancel(hold);
     return rc;
 }
 
 int container_head_method_create(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
-    struct heap *h = heap_at(lane, c->object);
+    struct heap *h = heap_calls_find(lane, c->object);
     uint64_t at, serial = new_serial(lane->engine);
     if (!h)
         return lane->fault.status;
@@ -149,10 +149,10 @@ int container_head_method_create(acp_lane *lane, struct acp_call *c)
     if (rc != ACP_OK)
         return rc;
     struct container *k = at_offset(h, at);
-    rc = section_enter(&hold, lane, &k->section, h, lane->patience_ns);
+    rc = transaction_enter(&hold, lane, &k->section, h, lane->patience_ns);
     if (rc == ACP_OK) {
         rc = container_fill(&hold, k, serial, c);
-        section_leave(&hold);
+        transaction_leave(&hold);
     }
     if (rc != ACP_OK) {
         acp_fault why = lane->fault;
@@ -179,10 +179,10 @@ static int destroy(struct hold *hold, struct heap *h, struct container *k)
     store(&k->serial, k->serial & ~SERIAL_LIVES);
     int rc = types[k->kind]->clear ? types[k->kind]->clear(hold, k) : ACP_OK;
     if (rc == ACP_OK && k->note && map_bucket_settled(hold)) {
-        section_begin(hold);
-        section_drop(hold, k->note);
-        section_set(hold, &k->note, 0);
-        section_commit(hold);
+        transaction_begin(hold);
+        transaction_drop(hold, k->note);
+        transaction_set(hold, &k->note, 0);
+        transaction_commit(hold);
     }
     if (rc == ACP_OK && !map_bucket_settled(hold))
         rc = fail(hold->lane, ACP_E_BUSY, 0, 0);
@@ -196,11 +196,11 @@ int container_head_method_destroy(acp_lane *lane, struct acp_call *c)
     struct container *k = container_place(lane, c->object, &h);
     if (!k || !is_left(k, h, c))
         return k ? container_gone(lane, c) : lane->fault.status;
-    int rc = section_enter(&hold, lane, &k->section, h, lane->patience_ns);
+    int rc = transaction_enter(&hold, lane, &k->section, h, lane->patience_ns);
     if (rc != ACP_OK)
         return rc;
     rc = is_left(k, h, c) ? destroy(&hold, h, k) : container_gone(lane, c);
-    section_leave(&hold);
+    transaction_leave(&hold);
     return rc;
 }
 
@@ -223,6 +223,6 @@ int container_head_method_describe(acp_lane *lane, struct acp_call *c)
     c->out_size = k->note_size < c->out_room ? k->note_size : c->out_room;
     if (container_inside(h, k->note, c->out_size))
         memcpy(c->out, h->base + k->note, c->out_size);
-    section_leave(&hold);
+    transaction_leave(&hold);
     return ACP_OK;
 }

@@ -7,7 +7,7 @@
 
 static int counter_create(struct hold *hold, struct container *container, const uint64_t words[4])
 {
-    section_set(hold, &((struct counter *)container)->value, words[0]);
+    transaction_set(hold, &((struct counter *)container)->value, words[0]);
     return ACP_OK;
 }
 
@@ -20,7 +20,7 @@ int counter_method_add(acp_lane *lane, struct acp_call *c)
     if (unlikely(!k))
         return lane->fault.status;
     if (unlikely(lane->others_count))
-        meeting(lane, &k->value, 1);
+        backoff_contended(lane, &k->value, 1);
     visit(lane, &k->value);
     uint64_t found = c->result[0] = __atomic_fetch_add(&k->value, c->b, __ATOMIC_ACQ_REL);
     lane->others_count = found != lane->counted;
@@ -40,6 +40,6 @@ int counter_method_set(acp_lane *lane, struct acp_call *c)
         return rc;
     c->result[0] = __atomic_exchange_n(&((struct counter *)container)->value, c->b,
                                        __ATOMIC_ACQ_REL);
-    section_leave(&hold);
+    transaction_leave(&hold);
     return ACP_OK;
 }

@@ -22,7 +22,7 @@ static inline struct heap *heap_known(acp_lane *lane, acp_ga_t ga)
     int64_t rank = acp_ga_rank(ga);
     if (unlikely(rank < 0 || rank >= (int64_t)e->procs || ga >> 63 || acp_ga_color(ga)))
         return NULL;
-    uint32_t slot = slot_of_rank(e, (uint32_t)rank);
+    uint32_t slot = rank_slot_of(e, (uint32_t)rank);
     const struct peer *p = lane->peers[slot % LANE_PEERS];
     bool near = p && p->slot == slot && !p->lost &&
                 (p == e->job.own || e->config.path != ACP_PATH_OWNER || lane->index == LANE_LEADER);
@@ -53,7 +53,7 @@ static int method_give(acp_lane *lane, struct heap *h, struct acp_call *c, int64
     if (unlikely(container_head_at(h, block)))
         return fail(lane, ACP_E_BLOCK, c->object, 0);
     int rc = heap_give(lane, h, &block, patience_ns);
-    c->result[0] = rc == ACP_OK && heap_untidy(h);
+    c->result[0] = rc == ACP_OK && heap_pages_sweep_due(h);
     return rc;
 }
 
@@ -74,8 +74,8 @@ static int method_look(acp_lane *lane, struct heap *h, struct acp_call *c, int64
 
 static int tidy(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
 {
-    int rc = heap_sweep(lane, h, false, patience_ns);
-    c->result[0] = heap_untidy(h);
+    int rc = heap_pages_sweep(lane, h, false, patience_ns);
+    c->result[0] = heap_pages_sweep_due(h);
     return rc;
 }
 
@@ -90,7 +90,7 @@ static int heap_method_run(acp_lane *lane, struct heap *h, struct acp_call *c, i
 
 int heap_methods_run(acp_lane *lane, struct acp_call *c)
 {
-    struct heap *h = heap_at(lane, c->object);
+    struct heap *h = heap_calls_find(lane, c->object);
     return h ? heap_method_run(lane, h, c, 0) : lane->fault.status;
 }
 
@@ -99,7 +99,7 @@ static int perform(acp_lane *lane, struct acp_call *c, acp_handle_t *pending)
 {
     struct heap *h = heap_known(lane, c->object);
     *pending = 0;
-    if (likely(h != NULL) || (h = heap_at(lane, c->object)))
+    if (likely(h != NULL) || (h = heap_calls_find(lane, c->object)))
         return heap_method_run(lane, h, c, lane->index == LANE_CALLER ? 0 : ACP_FOREVER);
     return lane->fault.status != ACP_OK ? lane->fault.status : acp_call(lane, c, pending);
 }

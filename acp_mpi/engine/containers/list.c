@@ -41,7 +41,7 @@ int list_done(struct hold *hold, const struct acp_call *c, int rc)
     if (unlikely(rc == ACP_E_DAMAGED))
         hold->lane->fault = (acp_fault){.status = rc, .ga = c->object,
                                         .rank = acp_ga_rank(c->object)};
-    section_leave(hold);
+    transaction_leave(hold);
     return rc;
 }
 
@@ -54,12 +54,12 @@ static int mend_partner(struct hold *hold, struct list *list)
     if (list->partner % 16 || !container_inside(h, list->partner, sizeof *list))
         return ACP_E_DAMAGED;
     struct list *partner = (struct list *)(void *)(h->base + list->partner);
-    int rc = section_enter(&other, hold->lane, &partner->head.section, h, HEAP_PATIENCE_NS);
+    int rc = transaction_enter(&other, hold->lane, &partner->head.section, h, HEAP_PATIENCE_NS);
     if (rc != ACP_OK)
         return rc;
     if (partner->job.kind)
         list_bulk_finish(&other, partner); /* damage that it finds is not here */
-    section_leave(&other);
+    transaction_leave(&other);
     store(&list->partner, 0);
     return ACP_OK;
 }
@@ -88,17 +88,17 @@ static int list_create(struct hold *hold, struct container *container, const uin
 {
     struct list *l = (struct list *)container;
     (void)words;
-    section_set(hold, &l->first, 0);
-    section_set(hold, &l->last, 0);
-    section_set(hold, &l->size, 0);
-    section_set(hold, &l->changes, 0);
-    section_set(hold, &l->orders, 0);
-    section_set(hold, &l->dead, 0);
-    section_set(hold, &l->spare, 0);
-    section_set(hold, &l->spare_size, 0);
-    section_set(hold, &l->partner, 0);
-    section_set(hold, &l->job.kind, JOB_NONE);
-    section_set(hold, &l->era, list_new_era(hold, l));
+    transaction_set(hold, &l->first, 0);
+    transaction_set(hold, &l->last, 0);
+    transaction_set(hold, &l->size, 0);
+    transaction_set(hold, &l->changes, 0);
+    transaction_set(hold, &l->orders, 0);
+    transaction_set(hold, &l->dead, 0);
+    transaction_set(hold, &l->spare, 0);
+    transaction_set(hold, &l->spare_size, 0);
+    transaction_set(hold, &l->partner, 0);
+    transaction_set(hold, &l->job.kind, JOB_NONE);
+    transaction_set(hold, &l->era, list_new_era(hold, l));
     return ACP_OK;
 }
 
@@ -136,7 +136,7 @@ int list_link(struct hold *hold, struct list *l, uint64_t first, uint64_t last, 
                                        {next ? &next->previous : &l->last, last},
                                        {&l->size, l->size + count},
                                        {&l->changes, l->changes + 1}};
-    section_set_all(hold, settings, sizeof settings / sizeof *settings);
+    transaction_set_all(hold, settings, sizeof settings / sizeof *settings);
     return ACP_OK;
 }
 
@@ -156,6 +156,6 @@ int list_unlink(struct hold *hold, struct list *l, uint64_t first, uint64_t last
                                        {next ? &next->previous : &l->last, behind},
                                        {&l->size, l->size - count},
                                        {&l->changes, l->changes + 1}};
-    section_set_all(hold, settings, sizeof settings / sizeof *settings);
+    transaction_set_all(hold, settings, sizeof settings / sizeof *settings);
     return ACP_OK;
 }

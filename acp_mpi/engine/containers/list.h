@@ -66,7 +66,7 @@ extern const struct container_type list_type;
 static inline struct list_node *list_node(const struct heap *h, uint64_t at)
 {
     if (unlikely(at % 16 || !container_inside(h, at, sizeof(struct list_node)) ||
-                 !granule_there(h, at)))
+                 !heap_pages_committed(h, at)))
         return NULL;
     return (struct list_node *)(void *)(h->base + at);
 }

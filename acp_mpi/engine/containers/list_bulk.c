@@ -19,8 +19,8 @@
 
 static void job_end(struct hold *hold, struct list *l)
 {
-    section_set(hold, &l->job.kind, JOB_NONE);
-    section_commit(hold);
+    transaction_set(hold, &l->job.kind, JOB_NONE);
+    transaction_commit(hold);
 }
 
 /* Its nodes have no number from now on; in the end all join the chain of erased nodes. */
@@ -34,14 +34,14 @@ static int finish_erase(struct hold *hold, struct list *l)
         store(&n->name, list_nameless(n->name));
         at = n->next;
     }
-    section_begin(hold);
+    transaction_begin(hold);
     int rc = list_unlink(hold, l, l->job.first, l->job.last, l->job.count);
     if (rc != ACP_OK) {
-        section_cancel(hold);
+        transaction_cancel(hold);
         return rc;
     }
-    section_set(hold, &n->next, l->dead);
-    section_set(hold, &l->dead, l->job.first);
+    transaction_set(hold, &n->next, l->dead);
+    transaction_set(hold, &l->dead, l->job.first);
     job_end(hold, l);
     return ACP_OK;
 }
@@ -63,15 +63,15 @@ static int finish_order(struct hold *hold, struct list *l)
         store(&n->next, !is_last ? order[i + 1] : i < kept ? 0 : l->dead);
         store(&n->previous, i && i != kept ? order[i - 1] : 0);
     }
-    section_begin(hold);
-    section_set(hold, &l->first, kept ? order[0] : 0);
-    section_set(hold, &l->last, kept ? order[kept - 1] : 0);
-    section_set(hold, &l->size, kept);
-    section_set(hold, &l->changes, l->changes + 1);
-    section_set(hold, &l->orders, l->orders + 1);
+    transaction_begin(hold);
+    transaction_set(hold, &l->first, kept ? order[0] : 0);
+    transaction_set(hold, &l->last, kept ? order[kept - 1] : 0);
+    transaction_set(hold, &l->size, kept);
+    transaction_set(hold, &l->changes, l->changes + 1);
+    transaction_set(hold, &l->orders, l->orders + 1);
     if (kept < count)
-        section_set(hold, &l->dead, order[kept]);
-    section_drop(hold, l->job.block);
+        transaction_set(hold, &l->dead, order[kept]);
+    transaction_drop(hold, l->job.block);
     job_end(hold, l);
     return ACP_OK;
 }
@@ -80,26 +80,26 @@ static int finish_reverse(struct hold *hold, struct list *l)
 {
     while (l->job.first) {
         uint64_t at = l->job.first;
-        section_begin(hold);
+        transaction_begin(hold);
         for (uint32_t i = 0; i < REVERSED && at; i++) {
             struct list_node *n = list_node(hold->heap, at);
             if (!n) {
-                section_cancel(hold);
+                transaction_cancel(hold);
                 return ACP_E_DAMAGED;
             }
             at = n->next;
-            section_set(hold, &n->next, n->previous);
-            section_set(hold, &n->previous, at);
+            transaction_set(hold, &n->next, n->previous);
+            transaction_set(hold, &n->previous, at);
         }
-        section_set(hold, &l->job.first, at);
-        section_commit(hold);
+        transaction_set(hold, &l->job.first, at);
+        transaction_commit(hold);
     }
     uint64_t first = l->first;
-    section_begin(hold);
-    section_set(hold, &l->first, l->last);
-    section_set(hold, &l->last, first);
-    section_set(hold, &l->changes, l->changes + 1);
-    section_set(hold, &l->orders, l->orders + 1);
+    transaction_begin(hold);
+    transaction_set(hold, &l->first, l->last);
+    transaction_set(hold, &l->last, first);
+    transaction_set(hold, &l->changes, l->changes + 1);
+    transaction_set(hold, &l->orders, l->orders + 1);
     job_end(hold, l);
     return ACP_OK;
 }
@@ -115,12 +115,12 @@ static int finish_splice(struct hold *hold, struct list *l)
         store(&n->name, list_name(l, list_new_number(l), list_nameless(n->name)));
         at = n->next;
     }
-    section_begin(hold);
+    transaction_begin(hold);
     int rc = list_link(hold, l, l->job.first, l->job.last, l->job.count, l->job.before);
     if (rc == ACP_OK)
         job_end(hold, l);
     else
-        section_cancel(hold);
+        transaction_cancel(hold);
     return rc;
 }
 
@@ -131,9 +131,9 @@ static int finish_gather(struct hold *hold, struct list *l)
     struct list_node *last = list_node(hold->heap, l->job.last);
     if (!last)
         return ACP_E_DAMAGED;
-    section_begin(hold);
-    section_set(hold, &last->next, l->dead);
-    section_set(hold, &l->dead, l->job.first);
+    transaction_begin(hold);
+    transaction_set(hold, &last->next, l->dead);
+    transaction_set(hold, &l->dead, l->job.first);
     job_end(hold, l);
     return ACP_OK;
 }
@@ -176,12 +176,12 @@ int list_bulk_method_erase(acp_lane *lane, struct acp_call *c)
     if (!list_read_span(&hold, l, &s, &last, &count))
         c->result[0] = LIST_STALE;
     else if (count) {
-        section_begin(&hold);
-        section_set(&hold, &l->job.first, s.first.node);
-        section_set(&hold, &l->job.last, last);
-        section_set(&hold, &l->job.count, count);
-        section_set(&hold, &l->job.kind, JOB_ERASE);
-        section_commit(&hold);
+        transaction_begin(&hold);
+        transaction_set(&hold, &l->job.first, s.first.node);
+        transaction_set(&hold, &l->job.last, last);
+        transaction_set(&hold, &l->job.count, count);
+        transaction_set(&hold, &l->job.kind, JOB_ERASE);
+        transaction_commit(&hold);
         rc = list_bulk_finish(&hold, l);
         c->result[1] = count;
     }
@@ -196,15 +196,15 @@ int list_bulk_clear(struct hold *hold, struct list *l)
         return ACP_OK;
     if (!last)
         return ACP_E_DAMAGED;
-    section_begin(hold);
-    section_set(hold, &l->era, list_new_era(hold, l));
-    section_set(hold, &last->next, l->dead);
-    section_set(hold, &l->dead, l->first);
-    section_set(hold, &l->first, 0);
-    section_set(hold, &l->last, 0);
-    section_set(hold, &l->size, 0);
-    section_set(hold, &l->changes, l->changes + 1);
-    section_commit(hold);
+    transaction_begin(hold);
+    transaction_set(hold, &l->era, list_new_era(hold, l));
+    transaction_set(hold, &last->next, l->dead);
+    transaction_set(hold, &l->dead, l->first);
+    transaction_set(hold, &l->first, 0);
+    transaction_set(hold, &l->last, 0);
+    transaction_set(hold, &l->size, 0);
+    transaction_set(hold, &l->changes, l->changes + 1);
+    transaction_commit(hold);
     return ACP_OK;
 }
 
@@ -225,12 +225,12 @@ int list_bulk_bury(struct hold *hold, struct list *l, acp_ga_t *elsewhere)
     uint64_t block = far ? far->block : 0;
     bool own = block && !list_is_address(block);
     *elsewhere = own ? 0 : block;
-    section_begin(hold);
-    section_drop(hold, l->dead);
+    transaction_begin(hold);
+    transaction_drop(hold, l->dead);
     if (own)
-        section_drop(hold, block);
-    section_set(hold, &l->dead, n->next);
-    section_commit(hold);
+        transaction_drop(hold, block);
+    transaction_set(hold, &l->dead, n->next);
+    transaction_commit(hold);
     return ACP_OK;
 }
 

@@ -44,7 +44,7 @@ static inline void decide(struct hold *hold, const struct end_change *e, enum li
                           uint64_t size)
 {
     struct list *l = e->list;
-    section_open(hold);
+    transaction_open(hold);
     store(&l->job.first, e->at);
     store(&l->job.count, size);
     store(&l->job.kind, kind);
@@ -56,7 +56,7 @@ static inline void end_changed(struct hold *hold, const struct end_change *e, ui
     store(&l->size, size);
     store(&l->changes, l->changes + 1); /* once more if another one finishes it: no harm */
     store(&l->job.kind, JOB_NONE);
-    section_close(hold);
+    transaction_close(hold);
 }
 
 /* When this is repeated the words of its node are overwritten already: the list has their former values. */
@@ -100,7 +100,7 @@ int list_ends_finish(struct hold *hold, struct list *l)
     e.beside = end;
     if (!end_find(hold, &e))
         return ACP_E_DAMAGED;
-    section_open(hold);
+    transaction_open(hold);
     if (kind == JOB_PUT_FRONT || kind == JOB_PUT_BACK)
         finish_put(hold, &e, kept ? heap_kept(hold->heap, e.at)->next : l->spare, l->job.count);
     else
@@ -113,13 +113,13 @@ bool list_ends_put(struct hold *hold, struct list *l, bool front, const void *da
 {
     struct end_change e = {.list = l, .front = front, .at = l->spare,
                            .beside = front ? l->first : l->last};
-    if (!e.at || size > FEW || l->spare_size != block_for(sizeof(struct list_node) + size))
+    if (!e.at || size > FEW || l->spare_size != heap_size_for(sizeof(struct list_node) + size))
         return false;
     if (!end_find(hold, &e))
         return false;
     uint64_t number = list_new_number(l), spare = heap_kept(hold->heap, e.at)->next;
     store(&e.n->name, list_name(l, number, size)); /* not visible yet */
-    words_in(e.n + 1, data, size);
+    atomic_words_in(e.n + 1, data, size);
     size = l->size + 1;
     decide(hold, &e, front ? JOB_PUT_FRONT : JOB_PUT_BACK, size);
     finish_put(hold, &e, spare, size);
@@ -138,14 +138,14 @@ bool list_ends_take(struct hold *hold, struct list *l, struct acp_call *c, bool 
     e.beside = front ? n->next : n->previous;
     uint64_t width = list_nameless(n->name), length = 8 * words_of(width);
     uint64_t number = list_number(l, n->name), size = l->size - 1;
-    uint64_t block = load(&block_at(h, e.at - BLOCK_HEAD)->size) & ~BLOCK_FLAGS;
+    uint64_t block = load(&heap_block(h, e.at - BLOCK_HEAD)->size) & ~BLOCK_FLAGS;
     uint64_t head = sizeof(struct list_answer) + sizeof(struct list_record);
     if (!end_find(hold, &e) || !container_inside(h, e.at + sizeof *n, length) || !l->spare_size ||
         block - l->spare_size > BLOCK_HEAD || c->out_room < head + length)
         return false;
     uint64_t *out = c->out;
     uint64_t spares = list_nodes_spares(hold, l) + 1;
-    words_out((unsigned char *)out + head, n + 1, length);
+    atomic_words_out((unsigned char *)out + head, n + 1, length);
     decide(hold, &e, front ? JOB_TAKE_FRONT : JOB_TAKE_BACK, size);
     finish_take(hold, &e, spares, size);
     const uint64_t words[] = {1, l->changes, l->orders, size, 0, 0, e.beside,

@@ -37,7 +37,7 @@ static int fill_node(struct hold *hold, struct list *l, const struct acp_call *c
         struct list_node *n = (struct list_node *)(void *)(hold->heap->base + at);
         *id = (struct list_id){at, list_new_number(l)};
         store(&n->name, list_name(l, id->number, r->payload ? LIST_FAR : r->size));
-        words_in(n + 1, r->payload ? (const void *)&far : data, follows);
+        atomic_words_in(n + 1, r->payload ? (const void *)&far : data, follows);
     }
     return rc;
 }
@@ -45,16 +45,16 @@ static int fill_node(struct hold *hold, struct list *l, const struct acp_call *c
 static int insert_ended(struct hold *hold, int rc)
 {
     if (likely(rc == ACP_OK))
-        section_commit(hold);
+        transaction_commit(hold);
     else
-        section_cancel(hold);
+        transaction_cancel(hold);
     return rc;
 }
 
 static int put_one(struct hold *hold, struct list *l, const struct acp_call *c, uint64_t before,
                    const struct list_record *r, const void *data, struct list_id *id)
 {
-    section_begin(hold);
+    transaction_begin(hold);
     int rc = fill_node(hold, l, c, r, data, id);
     if (likely(rc == ACP_OK))
         rc = list_link(hold, l, id->node, id->node, 1, before);
@@ -68,7 +68,7 @@ static int gather_one(struct hold *hold, struct list *l, const struct acp_call *
 {
     struct list_node *last = l->job.kind ? list_node(hold->heap, l->job.last) : NULL;
     uint64_t count = last ? l->job.count + 1 : 1;
-    section_begin(hold);
+    transaction_begin(hold);
     int rc = fill_node(hold, l, c, r, data, id);
     if (unlikely(rc != ACP_OK))
         return insert_ended(hold, rc);
@@ -77,17 +77,17 @@ static int gather_one(struct hold *hold, struct list *l, const struct acp_call *
                                    {&n->previous, l->job.last},
                                    {&l->job.last, id->node},
                                    {&l->job.count, count}};
-    section_set_all(hold, more, sizeof more / sizeof *more);
+    transaction_set_all(hold, more, sizeof more / sizeof *more);
     if (!last)
-        section_set(hold, &l->job.kind, JOB_GATHER);
+        transaction_set(hold, &l->job.kind, JOB_GATHER);
     return insert_ended(hold, ACP_OK);
 }
 
 static int link_gathered(struct hold *hold, struct list *l, uint64_t before)
 {
-    section_begin(hold);
+    transaction_begin(hold);
     int rc = list_link(hold, l, l->job.first, l->job.last, l->job.count, before);
-    section_set(hold, &l->job.kind, JOB_NONE);
+    transaction_set(hold, &l->job.kind, JOB_NONE);
     return insert_ended(hold, rc);
 }
 
@@ -180,7 +180,7 @@ int list_insert_method_put(acp_lane *lane, struct acp_call *c)
         rc = put_all(&hold, l, c, c->b == LIST_FRONT ? l->first : at.node, &first);
     list_done(&hold, c, rc);
     if (c->out_room >= sizeof first) {
-        words_out(c->out, &first, sizeof first); /* as it was put together: a processor forwards words */
+        atomic_words_out(c->out, &first, sizeof first); /* as it was put together: a processor forwards words */
         c->out_size = sizeof first;
     }
     return rc;
@@ -201,11 +201,11 @@ static uint64_t part(struct hold *hold, struct list *l, const struct acp_call *c
     } else {
         spares = list_nodes_keep(hold, l, at);
         if (how == LIST_DROP && own)
-            section_drop(hold, block);
+            transaction_drop(hold, block);
         block = !own ? block : how == LIST_DROP ? 0 : container_ga(c, hold->heap, block);
     }
     const struct list_record r = {{at, list_number(l, n->name)}, size, payload, block};
-    words_out(out, &r, sizeof r); /* as it was put together: a processor forwards words */
+    atomic_words_out(out, &r, sizeof r); /* as it was put together: a processor forwards words */
     return spares;
 }
 
@@ -222,17 +222,17 @@ static int take_one(struct hold *hold, struct list *l, struct acp_call *c, uint6
         return ACP_E_DAMAGED;
     if (length > room || head > room - length)
         return ACP_OK;
-    section_begin(hold);
+    transaction_begin(hold);
     int rc = list_unlink(hold, l, at, at, 1);
     if (rc != ACP_OK) {
-        section_cancel(hold);
+        transaction_cancel(hold);
         return rc;
     }
     uint64_t spares = part(hold, l, c, at, n, how, out);
-    section_set(hold, &n->name, 0);
+    transaction_set(hold, &n->name, 0);
     if (length)
-        words_out(out + head, n + 1, length);
-    section_commit(hold);
+        atomic_words_out(out + head, n + 1, length);
+    transaction_commit(hold);
     if (spares > l->size / 8 + HEAP_ROW && list_nodes_settled(hold))
         list_nodes_trim(hold, l); /* busy: after the next one */
     *used = head + length;
@@ -261,7 +261,7 @@ static int take_all(struct hold *hold, struct list *l, struct acp_call *c, uint6
     const struct list_answer answer = {
         .count = count, .changes = l->changes, .orders = l->orders, .size = l->size,
         .next = {at, next ? list_number(l, next->name) : 0}};
-    words_out(out, &answer, sizeof answer);
+    atomic_words_out(out, &answer, sizeof answer);
     c->out_size = used;
     return count ? ACP_OK : rc;
 }

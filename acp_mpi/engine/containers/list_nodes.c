@@ -25,47 +25,47 @@ static int refill(struct hold *hold, struct list *l, uint64_t size)
 
 int list_nodes_take(struct hold *hold, struct list *l, uint64_t size, uint64_t *at)
 {
-    uint64_t block = block_for(size);
+    uint64_t block = heap_size_for(size);
     bool fits = block == l->spare_size;
     if (!fits && !l->spare && block <= ROOMY)
-        section_set(hold, &l->spare_size, block);
+        transaction_set(hold, &l->spare_size, block);
     if (fits && !l->spare) {
         int rc = refill(hold, l, size);
         if (rc != ACP_OK)
             return rc;
     }
     if (!fits || !l->spare)
-        return section_take(hold, size, at);
+        return transaction_take(hold, size, at);
     if (unlikely(!list_node(hold->heap, l->spare)))
         return ACP_E_DAMAGED;
     *at = l->spare;
-    section_set(hold, &l->spare, heap_kept(hold->heap, *at)->next);
+    transaction_set(hold, &l->spare, heap_kept(hold->heap, *at)->next);
     return ACP_OK;
 }
 
 uint64_t list_nodes_keep(struct hold *hold, struct list *l, uint64_t at)
 {
     struct heap_kept *kept = heap_kept(hold->heap, at);
-    uint64_t size = load(&block_at(hold->heap, at - BLOCK_HEAD)->size) & ~BLOCK_FLAGS;
+    uint64_t size = load(&heap_block(hold->heap, at - BLOCK_HEAD)->size) & ~BLOCK_FLAGS;
     if (!l->spare_size || size - l->spare_size > BLOCK_HEAD) { /* the heap may add as much */
-        section_drop(hold, at);
+        transaction_drop(hold, at);
         return 0;
     }
     uint64_t count = list_nodes_spares(hold, l) + 1;
     const struct setting settings[] = {{&kept->count, count}, {&kept->next, l->spare},
                                        {&l->spare, at}};
-    section_set_all(hold, settings, sizeof settings / sizeof *settings);
+    transaction_set_all(hold, settings, sizeof settings / sizeof *settings);
     return count;
 }
 
 int list_nodes_trim(struct hold *hold, struct list *l)
 {
-    section_begin(hold);
+    transaction_begin(hold);
     int rc = heap_give_row(hold->lane, hold->heap, &l->spare, HEAP_PATIENCE_NS);
     bool lost = rc == ACP_E_BLOCK || rc == ACP_E_DAMAGED; /* the chain was written over */
     if (unlikely(lost))
-        section_set(hold, &l->spare, 0);
+        transaction_set(hold, &l->spare, 0);
     hold->blocks = true;
-    section_commit(hold);
+    transaction_commit(hold);
     return lost ? ACP_OK : rc;
 }

@@ -22,10 +22,10 @@ static int read_list(acp_lane *lane, struct acp_call *c, reader read)
     if (unlikely(!l))
         return lane->fault.status;
     for (uint32_t i = 0; i < RETRIES; i++) {
-        uint64_t looked = section_look(&l->head.section);
+        uint64_t looked = transaction_version(&l->head.section);
         bool whole = !(looked & 1) && !load(&l->partner) && !load(&l->job.kind);
         int rc = whole ? read(h, l, c) : ACP_E_BUSY;
-        if (likely(whole && section_same(&l->head.section, looked) &&
+        if (likely(whole && transaction_unchanged(&l->head.section, looked) &&
                    container_lives(&l->head, c) && rc == ACP_OK))
             return ACP_OK;
     }
@@ -90,7 +90,7 @@ static uint64_t node_record(const struct heap *h, const struct list *l, const st
         r.block = container_ga(c, h, r.block);
     memcpy(out, &r, sizeof r);
     if (length && container_inside(h, at + sizeof *n, length))
-        words_out(out + sizeof r, n + 1, length);
+        atomic_words_out(out + sizeof r, n + 1, length);
     return sizeof r + length;
 }
 

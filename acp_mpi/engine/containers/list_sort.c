@@ -38,7 +38,7 @@ static int lay_out(struct hold *hold, const struct acp_call *c, const struct lis
     if (!o->block) {
         if (c->in_size - sizeof *o != o->count * 8)
             return fail(hold->lane, ACP_E_ARGUMENT, c->object, c->in_size);
-        int rc = section_take(hold, o->count * 8, block);
+        int rc = transaction_take(hold, o->count * 8, block);
         if (rc == ACP_OK)
             memcpy(hold->heap->base + *block, (const unsigned char *)c->in + sizeof *o,
                    o->count * 8);
@@ -55,20 +55,20 @@ static int reorder(struct hold *hold, struct list *l, struct acp_call *c,
                    const struct list_order *o)
 {
     uint64_t block;
-    section_begin(hold);
+    transaction_begin(hold);
     int rc = lay_out(hold, c, o, &block);
     if (rc == ACP_OK &&
         !is_order(hold->heap, l, (const uint64_t *)(const void *)(hold->heap->base + block)))
         rc = fail(hold->lane, ACP_E_ARGUMENT, c->object, o->count);
     if (rc != ACP_OK) {
-        section_cancel(hold);
+        transaction_cancel(hold);
         return rc;
     }
-    section_set(hold, &l->job.block, block);
-    section_set(hold, &l->job.count, o->count);
-    section_set(hold, &l->job.kept, o->kept);
-    section_set(hold, &l->job.kind, JOB_ORDER);
-    section_commit(hold);
+    transaction_set(hold, &l->job.block, block);
+    transaction_set(hold, &l->job.count, o->count);
+    transaction_set(hold, &l->job.kept, o->kept);
+    transaction_set(hold, &l->job.kind, JOB_ORDER);
+    transaction_commit(hold);
     c->result[1] = 1; /* the block is the list's */
     return list_bulk_finish(hold, l);
 }
@@ -99,10 +99,10 @@ int list_sort_method_reverse(acp_lane *lane, struct acp_call *c)
     if (rc != ACP_OK)
         return rc;
     if (l->size > 1) {
-        section_begin(&hold);
-        section_set(&hold, &l->job.first, l->first);
-        section_set(&hold, &l->job.kind, JOB_REVERSE);
-        section_commit(&hold);
+        transaction_begin(&hold);
+        transaction_set(&hold, &l->job.first, l->first);
+        transaction_set(&hold, &l->job.kind, JOB_REVERSE);
+        transaction_commit(&hold);
         rc = list_bulk_finish(&hold, l);
     }
     return list_done(&hold, c, rc);

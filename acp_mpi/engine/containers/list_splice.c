@@ -48,7 +48,7 @@ static int enter_both(struct pair *p, acp_lane *lane, const struct acp_call *c, 
             list_done(&p->holds[second], calls[second], rc);
     }
     if (rc != ACP_OK)
-        section_leave(&p->holds[!second]);
+        transaction_leave(&p->holds[!second]);
     return rc;
 }
 
@@ -64,21 +64,21 @@ static int enter_one(struct pair *p, acp_lane *lane, const struct acp_call *c, u
 static void begin_both(struct pair *p)
 {
     store(&p->from->partner, offset_of(&p->holds[0], p->to));
-    section_begin(&p->holds[0]);
-    section_begin(&p->holds[1]); /* for its readers: the journal stays empty */
+    transaction_begin(&p->holds[0]);
+    transaction_begin(&p->holds[1]); /* for its readers: the journal stays empty */
 }
 
 static void commit_both(struct pair *p)
 {
-    section_commit(&p->holds[0]);
-    section_commit(&p->holds[1]);
+    transaction_commit(&p->holds[0]);
+    transaction_commit(&p->holds[1]);
 }
 
 static int leave_both(struct pair *p, const struct acp_call *c, int rc)
 {
     if (p->from->partner)
         store(&p->from->partner, 0);
-    section_leave(&p->holds[1]);
+    transaction_leave(&p->holds[1]);
     return list_done(&p->holds[0], c, rc);
 }
 
@@ -88,15 +88,15 @@ static int splice_other(struct pair *p, const struct list_span *s, uint64_t last
     begin_both(p);
     int rc = list_unlink(hold, p->from, s->first.node, last, count);
     if (rc != ACP_OK) {
-        section_cancel(hold);
-        section_cancel(&p->holds[1]);
+        transaction_cancel(hold);
+        transaction_cancel(&p->holds[1]);
         return rc;
     }
-    section_set(hold, &p->to->job.first, s->first.node);
-    section_set(hold, &p->to->job.last, last);
-    section_set(hold, &p->to->job.count, count);
-    section_set(hold, &p->to->job.before, s->at.node);
-    section_set(hold, &p->to->job.kind, JOB_SPLICE);
+    transaction_set(hold, &p->to->job.first, s->first.node);
+    transaction_set(hold, &p->to->job.last, last);
+    transaction_set(hold, &p->to->job.count, count);
+    transaction_set(hold, &p->to->job.before, s->at.node);
+    transaction_set(hold, &p->to->job.kind, JOB_SPLICE);
     commit_both(p);
     return list_bulk_finish(hold, p->to);
 }
@@ -118,15 +118,15 @@ static int splice_own(struct hold *hold, struct list *l, const struct list_span 
 {
     if (!count || !apart_from(hold, s, count))
         return ACP_OK;
-    section_begin(hold);
+    transaction_begin(hold);
     int rc = list_unlink(hold, l, s->first.node, last, count);
     if (rc == ACP_OK)
         rc = list_link(hold, l, s->first.node, last, count, s->at.node);
-    section_set(hold, &l->orders, l->orders + 1);
+    transaction_set(hold, &l->orders, l->orders + 1);
     if (rc == ACP_OK)
-        section_commit(hold);
+        transaction_commit(hold);
     else
-        section_cancel(hold);
+        transaction_cancel(hold);
     return rc;
 }
 
@@ -181,8 +181,8 @@ int list_splice_method_splice(acp_lane *lane, struct acp_call *c)
 static void exchange(struct hold *hold, uint64_t *a, uint64_t *b)
 {
     uint64_t was = *a;
-    section_set(hold, a, *b);
-    section_set(hold, b, was);
+    transaction_set(hold, a, *b);
+    transaction_set(hold, b, was);
 }
 
 /* The era goes with the elements, which are not touched. */
@@ -206,12 +206,12 @@ int list_splice_method_swap(acp_lane *lane, struct acp_call *c)
     exchange(hold, &p.to->first, &p.from->first);
     exchange(hold, &p.to->last, &p.from->last);
     exchange(hold, &p.to->size, &p.from->size);
-    section_set(hold, &p.to->era, p.from->era ^ apart);
-    section_set(hold, &p.from->era, era ^ apart);
+    transaction_set(hold, &p.to->era, p.from->era ^ apart);
+    transaction_set(hold, &p.from->era, era ^ apart);
     for (uint32_t i = 0; i < 2; i++) {
         struct list *l = i ? p.from : p.to;
-        section_set(hold, &l->changes, l->changes + 1);
-        section_set(hold, &l->orders, l->orders + 1);
+        transaction_set(hold, &l->changes, l->changes + 1);
+        transaction_set(hold, &l->orders, l->orders + 1);
     }
     commit_both(&p);
     return leave_both(&p, c, rc);

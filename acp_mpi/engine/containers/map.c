@@ -15,7 +15,7 @@ static void map_make(struct container *container)
 {
     struct map_part *map = (struct map_part *)container;
     for (uint32_t i = 0; i < STRIPES; i++)
-        section_create(&map->stripes[i].section);
+        transaction_lock_create(&map->stripes[i].section);
 }
 
 static int map_create(struct hold *hold, struct container *container, const uint64_t words[4])
@@ -35,7 +35,7 @@ static int map_clear(struct hold *hold, struct container *container)
         struct hold inner;
         struct stripe *s = &map->stripes[i];
         bool more = true;
-        int rc = section_enter(&inner, hold->lane, &s->section, hold->heap, HEAP_PATIENCE_NS);
+        int rc = transaction_enter(&inner, hold->lane, &s->section, hold->heap, HEAP_PATIENCE_NS);
         if (rc != ACP_OK)
             return rc;
         rc = map_slots_clear(&inner, &shape, s);
@@ -43,7 +43,7 @@ static int map_clear(struct hold *hold, struct container *container)
             rc = map_slots_sweep(&inner, &shape, s, &more);
         if (rc == ACP_OK && !map_bucket_settled(&inner))
             rc = ACP_E_BUSY;
-        section_leave(&inner);
+        transaction_leave(&inner);
         if (rc != ACP_OK)
             return rc;
     }
@@ -74,12 +74,12 @@ int map_part_find(acp_lane *lane, const struct acp_call *c, struct part *part)
 int map_part_enter(struct hold *hold, acp_lane *lane, const struct acp_call *c, struct part *part,
                    struct stripe *stripe)
 {
-    int rc = section_enter(hold, lane, &stripe->section, part->heap, lane->patience_ns);
+    int rc = transaction_enter(hold, lane, &stripe->section, part->heap, lane->patience_ns);
     if (unlikely(rc != ACP_OK))
         return rc;
     if (likely(container_lives(&part->map->head, c)))
         return ACP_OK;
-    section_leave(hold);
+    transaction_leave(hold);
     return container_gone(lane, c);
 }
 
@@ -115,7 +115,7 @@ static int request(acp_lane *lane, const struct acp_call *c, const struct part *
         r->box = acp_ga_offset(r->box) - h->position;
         if (!part->shape.boxed || r->box % 16 || r->box <= h->first ||
             r->box >= h->end || !map_slots_read_box(h, r->box, e) ||
-            block_at(h, r->box - BLOCK_HEAD)->mark != block_mark(h, r->box - BLOCK_HEAD))
+            heap_block(h, r->box - BLOCK_HEAD)->mark != size_class_mark(h, r->box - BLOCK_HEAD))
             return fail(lane, ACP_E_BLOCK, c->object, 0);
     } else if (likely(r->key_size <= left && (!valued || r->value_size <= left - r->key_size))) {
         *e = (struct element){.key = key, .key_size = r->key_size, .value = key + r->key_size,
@@ -209,7 +209,7 @@ int map_method_put(acp_lane *lane, struct acp_call *c)
         return rc;
     rc = map_bucket_put(&one.hold, &one.part.shape, one.stripe, &one.element,
                         (enum put_how)(c->b >> 8), &answer);
-    section_leave(&one.hold);
+    transaction_leave(&one.hold);
     answer_told(c, &answer);
     c->result[1] = answer.adopted;
     return rc;
@@ -224,7 +224,7 @@ int map_method_erase(acp_lane *lane, struct acp_call *c)
         return rc;
     rc = map_bucket_erase(&one.hold, &one.part.shape, one.stripe, &one.element, one.request.stamp,
                           &answer);
-    section_leave(&one.hold);
+    transaction_leave(&one.hold);
     answer_told(c, &answer);
     return rc;
 }
@@ -302,7 +302,7 @@ int map_method_clear(acp_lane *lane, struct acp_call *c)
         rc = again ? ACP_OK : map_slots_clear(&hold, &part.shape, s);
         if (rc == ACP_OK)
             rc = map_slots_sweep(&hold, &part.shape, s, &more);
-        section_leave(&hold);
+        transaction_leave(&hold);
         c->result[0] |= rc == ACP_OK && more;
     }
     return rc;
@@ -323,7 +323,7 @@ int map_method_reserve(acp_lane *lane, struct acp_call *c)
         if (rc != ACP_OK)
             break;
         rc = map_slots_reserve(&hold, &part.shape, s, count);
-        section_leave(&hold);
+        transaction_leave(&hold);
     }
     return rc;
 }

@@ -19,17 +19,17 @@ static int make_box(struct hold *hold, struct stripe *s, const struct element *e
     uint64_t value = words_of(e->value_size), key = words_of(e->key_size);
     *block = e->box;
     if (!*block) {
-        int rc = section_take(hold, sizeof(struct box) + 8 * (value + key), block);
+        int rc = transaction_take(hold, sizeof(struct box) + 8 * (value + key), block);
         if (rc != ACP_OK)
             return rc;
         uint64_t sizes[2] = {e->key_size, e->value_size};
         uint64_t *words = (uint64_t *)(void *)(map_bucket_box(h, *block) + 1);
-        words_in(&map_bucket_box(h, *block)->key_size, sizes, sizeof sizes);
-        words_in(words, e->value, e->value_size);
-        words_in(words + value, e->key, e->key_size);
+        atomic_words_in(&map_bucket_box(h, *block)->key_size, sizes, sizeof sizes);
+        atomic_words_in(words, e->value, e->value_size);
+        atomic_words_in(words + value, e->key, e->key_size);
     }
     __atomic_store_n(&map_bucket_box(h, *block)->stamp, s->stamp + 1, __ATOMIC_RELAXED);
-    section_set(hold, &s->stamp, s->stamp + 1);
+    transaction_set(hold, &s->stamp, s->stamp + 1);
     return ACP_OK;
 }
 
@@ -43,7 +43,7 @@ static void count_up(struct hold *hold, const struct shape *shape, struct stripe
         memcpy(&now, value, 8);
     if (instead)
         memcpy(&before, instead, 8);
-    section_set(hold, &s->total, s->total + now - before);
+    transaction_set(hold, &s->total, s->total + now - before);
 }
 
 static int element_add(struct hold *hold, const struct shape *shape, struct stripe *s, const struct element *e,
@@ -67,25 +67,25 @@ static int element_add(struct hold *hold, const struct shape *shape, struct stri
     }
     if (!map_bucket_settled(hold))
         return ACP_E_BUSY;
-    section_begin(hold);
+    transaction_begin(hold);
     if (shape->boxed) {
         rc = make_box(hold, s, e, &block);
         if (rc != ACP_OK) {
-            section_cancel(hold);
+            transaction_cancel(hold);
             return rc;
         }
         __atomic_store_n(slot + 1, block, __ATOMIC_RELAXED);
         answer->adopted = e->box != 0;
     } else {
-        words_in(slot + 1, e->key, e->key_size);
-        words_in(slot + 1 + words_of(e->key_size), e->value, e->value_size);
+        atomic_words_in(slot + 1, e->key, e->key_size);
+        atomic_words_in(slot + 1 + words_of(e->key_size), e->value, e->value_size);
     }
     if (*slot == SLOT_GRAVE)
-        section_set(hold, &s->graves, s->graves - 1);
-    section_set(hold, slot, e->hash);
-    section_set(hold, &s->count, s->count + 1);
+        transaction_set(hold, &s->graves, s->graves - 1);
+    transaction_set(hold, slot, e->hash);
+    transaction_set(hold, &s->count, s->count + 1);
     count_up(hold, shape, s, e->value, NULL);
-    section_commit(hold);
+    transaction_commit(hold);
     return ACP_OK;
 }
 
@@ -99,7 +99,7 @@ static void tell(const struct heap *h, const struct element *now, struct answer 
     if (answer->out && now->value_size > answer->room) {
         answer->found = FOUND_LARGE;
     } else if (answer->out) {
-        words_out(answer->out, now->value, now->value_size);
+        atomic_words_out(answer->out, now->value, now->value_size);
         answer->size = now->value_size;
     }
 }
@@ -108,26 +108,26 @@ static int element_replace(struct hold *hold, const struct shape *shape, struct 
                            const struct element *old, const struct element *e, struct answer *answer)
 {
     uint64_t *value = (uint64_t *)(uintptr_t)old->value, word, block;
-    section_begin(hold);
+    transaction_begin(hold);
     if (!e->box && e->value_size == old->value_size && e->value_size <= INLINE_MOST) {
         count_up(hold, shape, s, e->value, old->value);
         for (uint64_t at = 0; at < e->value_size; at += 8) {
             word = 0;
             memcpy(&word, (const unsigned char *)e->value + at,
                    e->value_size - at < 8 ? e->value_size - at : 8);
-            section_set(hold, value + at / 8, word);
+            transaction_set(hold, value + at / 8, word);
         }
     } else {
         int rc = make_box(hold, s, e, &block);
         if (rc != ACP_OK) {
-            section_cancel(hold);
+            transaction_cancel(hold);
             return rc;
         }
         answer->adopted = e->box != 0;
-        section_set(hold, slot + 1, block);
-        section_drop(hold, old->box);
+        transaction_set(hold, slot + 1, block);
+        transaction_drop(hold, old->box);
     }
-    section_commit(hold);
+    transaction_commit(hold);
     return ACP_OK;
 }
 
@@ -142,27 +142,27 @@ static void box_bury(struct hold *hold, const struct shape *shape, struct stripe
         hold->lane->damaged = true;
         return;
     }
-    section_begin(hold);
+    transaction_begin(hold);
     if (next < map_bucket_slot(&t, shape, t.places) && *next != SLOT_FREE) {
-        section_set(hold, slot, SLOT_GRAVE);
+        transaction_set(hold, slot, SLOT_GRAVE);
         graves++;
     } else {
-        section_set(hold, slot, SLOT_FREE);
+        transaction_set(hold, slot, SLOT_FREE);
         for (uint32_t i = 0; i < GRAVES_BEFORE && slot > t.slots; i++) {
             slot -= shape->unit;
             if (*slot != SLOT_GRAVE)
                 break;
-            section_set(hold, slot, SLOT_FREE);
+            transaction_set(hold, slot, SLOT_FREE);
             graves--;
         }
     }
     if (graves != s->graves)
-        section_set(hold, &s->graves, graves);
-    section_set(hold, &s->count, s->count - 1);
+        transaction_set(hold, &s->graves, graves);
+    transaction_set(hold, &s->count, s->count - 1);
     count_up(hold, shape, s, NULL, old->value);
     if (old->box)
-        section_drop(hold, old->box);
-    section_commit(hold);
+        transaction_drop(hold, old->box);
+    transaction_commit(hold);
 }
 
 static int alter(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t *slot,
@@ -184,10 +184,10 @@ static int alter(struct hold *hold, const struct shape *shape, struct stripe *s,
         box_bury(hold, shape, s, slot, old);
         return ACP_OK;
     }
-    section_begin(hold);
+    transaction_begin(hold);
     count_up(hold, shape, s, &word, old->value);
-    section_set(hold, (uint64_t *)(uintptr_t)old->value, word);
-    section_commit(hold);
+    transaction_set(hold, (uint64_t *)(uintptr_t)old->value, word);
+    transaction_commit(hold);
     return ACP_OK;
 }
 

@@ -78,7 +78,7 @@ static int change_many(acp_lane *lane, struct acp_call *c, bool erase)
         fetch_ahead(c, &part, at, next - at);
         struct stripe *s = hashed_stripe(&part, e.hash);
         if (s != entered && entered)
-            section_leave(&hold);
+            transaction_leave(&hold);
         if (s != entered) {
             entered = NULL;
             rc = map_part_enter(&hold, lane, c, &part, s);
@@ -96,7 +96,7 @@ static int change_many(acp_lane *lane, struct acp_call *c, bool erase)
         done++;
     }
     if (entered)
-        section_leave(&hold);
+        transaction_leave(&hold);
     c->result[0] = at;
     c->result[1] = done;
     c->out_size = done < c->out_room ? done : c->out_room;

@@ -15,20 +15,20 @@
 /* Looks by `read` until nothing has changed meanwhile, at last with the lock. */
 #define LOOK(read)                                                             \
     for (uint32_t try = 0; try < TRIES; try++) {                               \
-        uint64_t version = section_look(&s->section);                          \
+        uint64_t version = transaction_version(&s->section);                          \
         if (!(version & 1)) {                                                  \
             int rc = (read);                                                   \
-            if (likely(section_same(&s->section, version)))                    \
+            if (likely(transaction_unchanged(&s->section, version)))                    \
                 return rc;                                                     \
         }                                                                      \
-        cpu_relax();                                                           \
+        linux_cpu_relax();                                                           \
     }                                                                          \
     struct hold hold;                                                          \
-    int rc = section_enter(&hold, lane, &s->section, h, patience_ns);          \
+    int rc = transaction_enter(&hold, lane, &s->section, h, patience_ns);          \
     if (rc != ACP_OK)                                                          \
         return rc;                                                             \
     rc = (read);                                                               \
-    section_leave(&hold);                                                      \
+    transaction_leave(&hold);                                                      \
     return rc
 
 static inline int stripe_search(acp_lane *lane, const struct heap *h, const struct shape *shape,
@@ -56,7 +56,7 @@ static inline int stripe_search(acp_lane *lane, const struct heap *h, const stru
         answer->found = FOUND_LARGE;
         return ACP_OK;
     }
-    words_out(answer->out, found.value, found.value_size);
+    atomic_words_out(answer->out, found.value, found.value_size);
     answer->size = found.value_size;
     return ACP_OK;
 }
@@ -101,7 +101,7 @@ static int stripe_copy_piece(acp_lane *lane, const struct heap *h, const struct 
         uint64_t whole = 8 * (words_of(e.value_size) + words_of(e.key_size));
         uint64_t left = at < whole ? whole - at : 0;
         answer->size = left < answer->room ? left : answer->room;
-        bytes_out(answer->out, (const unsigned char *)e.value + at, answer->size);
+        atomic_words_bytes(answer->out, (const unsigned char *)e.value + at, answer->size);
         answer->found = FOUND;
         return ACP_OK;
     }
@@ -124,8 +124,8 @@ static uint64_t element_record(const struct heap *h, const struct shape *shape, 
     if (!shape->boxed) {
         if (room < key + value)
             return 0;
-        words_out(out, e->key, key);
-        words_out(out + key, e->value, value);
+        atomic_words_out(out, e->key, key);
+        atomic_words_out(out + key, e->value, value);
         return key + value;
     }
     bool large = key + value > LARGE;
@@ -135,7 +135,7 @@ static uint64_t element_record(const struct heap *h, const struct shape *shape, 
     if (large)
         head[1] = load((const uint64_t *)(const void *)(h->base + e->box));
     else
-        words_out(out + sizeof head, e->value, key + value);
+        atomic_words_out(out + sizeof head, e->value, key + value);
     memcpy(out, head, sizeof head);
     return size;
 }

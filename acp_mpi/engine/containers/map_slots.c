@@ -140,7 +140,7 @@ uint64_t *map_slots_free_from(const struct slots *t, const struct shape *shape, 
 /* No reader uses `to` yet, but one that will start anew may still look at the old contents there. */
 static bool rehash(const struct slots *to, const struct slots *from, const struct shape *shape)
 {
-    words_clear(to->slots, to->places * shape->unit);
+    atomic_words_clear(to->slots, to->places * shape->unit);
     for (uint64_t i = 0; i < from->places; i++) {
         const uint64_t *old = map_bucket_slot(from, shape, i);
         if (*old <= SLOT_GRAVE)
@@ -148,7 +148,7 @@ static bool rehash(const struct slots *to, const struct slots *from, const struc
         uint64_t *slot = map_slots_free_from(to, shape, *old);
         if (!slot)
             return false;
-        words_in(slot, old, 8 * shape->unit);
+        atomic_words_in(slot, old, 8 * shape->unit);
     }
     return true;
 }
@@ -163,22 +163,22 @@ int map_slots_rebuild(struct hold *hold, const struct shape *shape, struct strip
         uint64_t places = (1ull << log) + 4 * log;
         if (!map_bucket_settled(hold))
             return ACP_E_BUSY;
-        section_begin(hold);
-        int rc = section_take(hold, 8 * places * shape->unit, &block);
+        transaction_begin(hold);
+        int rc = transaction_take(hold, 8 * places * shape->unit, &block);
         if (rc != ACP_OK) {
-            section_cancel(hold);
+            transaction_cancel(hold);
             return rc;
         }
         if (map_slots_look(hold->heap, shape, block, log, &to) && rehash(&to, &from, shape))
             break;
-        section_cancel(hold);
+        transaction_cancel(hold);
     }
-    section_set(hold, &s->slots, block);
-    section_set(hold, &s->log, log);
-    section_set(hold, &s->graves, 0);
+    transaction_set(hold, &s->slots, block);
+    transaction_set(hold, &s->log, log);
+    transaction_set(hold, &s->graves, 0);
     if (from.slots)
-        section_drop(hold, (uint64_t)((unsigned char *)from.slots - hold->heap->base));
-    section_commit(hold);
+        transaction_drop(hold, (uint64_t)((unsigned char *)from.slots - hold->heap->base));
+    transaction_commit(hold);
     return ACP_OK;
 }
 
@@ -206,20 +206,20 @@ int map_slots_clear(struct hold *hold, const struct shape *shape, struct stripe 
         return map_bucket_damaged(hold->lane);
     if (!t.slots)
         return ACP_OK;
-    section_begin(hold);
+    transaction_begin(hold);
     if (shape->boxed) {
-        section_set(hold, &s->dying, s->slots);
-        section_set(hold, &s->dying_at, 0);
-        section_set(hold, &s->dying_end, t.places);
+        transaction_set(hold, &s->dying, s->slots);
+        transaction_set(hold, &s->dying_at, 0);
+        transaction_set(hold, &s->dying_end, t.places);
     } else {
-        section_drop(hold, s->slots);
+        transaction_drop(hold, s->slots);
     }
-    section_set(hold, &s->slots, 0);
-    section_set(hold, &s->log, 0);
-    section_set(hold, &s->count, 0);
-    section_set(hold, &s->graves, 0);
-    section_set(hold, &s->total, 0);
-    section_commit(hold);
+    transaction_set(hold, &s->slots, 0);
+    transaction_set(hold, &s->log, 0);
+    transaction_set(hold, &s->count, 0);
+    transaction_set(hold, &s->graves, 0);
+    transaction_set(hold, &s->total, 0);
+    transaction_commit(hold);
     return ACP_OK;
 }
 
@@ -232,18 +232,18 @@ int map_slots_sweep(struct hold *hold, const struct shape *shape, struct stripe 
         if (s->dying_end >> 41 || bytes > hold->heap->span || s->dying > hold->heap->span - bytes)
             return map_bucket_damaged(hold->lane);
         const uint64_t *slot = (uint64_t *)(void *)(hold->heap->base + s->dying);
-        section_begin(hold);
+        transaction_begin(hold);
         for (uint32_t drops = 0; at < s->dying_end && drops < SECTION_BLOCKS; at++)
             if (slot[at * shape->unit] > SLOT_GRAVE) {
-                section_drop(hold, slot[at * shape->unit + 1]);
+                transaction_drop(hold, slot[at * shape->unit + 1]);
                 drops++;
             }
         if (at == s->dying_at) { /* the last ones are gone */
-            section_drop(hold, s->dying);
-            section_set(hold, &s->dying, 0);
+            transaction_drop(hold, s->dying);
+            transaction_set(hold, &s->dying, 0);
         }
-        section_set(hold, &s->dying_at, at);
-        section_commit(hold);
+        transaction_set(hold, &s->dying_at, at);
+        transaction_commit(hold);
     }
     *more = s->dying != 0;
     return ACP_OK;

@@ -21,21 +21,21 @@
 
 static int sequence_create(struct hold *hold, struct container *container, const uint64_t words[4])
 {
-    section_set(hold, &((struct sequence *)container)->row.width, words[0]);
+    transaction_set(hold, &((struct sequence *)container)->row.width, words[0]);
     return ACP_OK;
 }
 
 static int sequence_clear(struct hold *hold, struct container *container)
 {
     struct row_of *r = &((struct sequence *)container)->row;
-    section_begin(hold);
+    transaction_begin(hold);
     if (r->data)
-        section_drop(hold, r->data);
-    section_set(hold, &r->data, 0);
-    section_set(hold, &r->room, 0);
-    section_set(hold, &r->first, 0);
-    section_set(hold, &r->size, 0);
-    section_commit(hold);
+        transaction_drop(hold, r->data);
+    transaction_set(hold, &r->data, 0);
+    transaction_set(hold, &r->room, 0);
+    transaction_set(hold, &r->first, 0);
+    transaction_set(hold, &r->size, 0);
+    transaction_commit(hold);
     return ACP_OK;
 }
 
@@ -58,20 +58,20 @@ static int enter_sequence(struct hold *hold, acp_lane *lane, const struct acp_ca
     rc = likely(is_sequence(container)) ? sequence_rows_check(lane, hold->heap, &(*s)->row)
                                         : container_gone(lane, c);
     if (unlikely(rc != ACP_OK))
-        section_leave(hold);
+        transaction_leave(hold);
     return rc;
 }
 
 /* The row as read without the lock; false: it has changed meanwhile. */
 static bool row_glance(const struct sequence *s, struct row_of *r, uint64_t *looked)
 {
-    *looked = section_look(&s->head.section);
+    *looked = transaction_version(&s->head.section);
     r->data = __atomic_load_n(&s->row.data, __ATOMIC_RELAXED);
     r->room = __atomic_load_n(&s->row.room, __ATOMIC_RELAXED);
     r->first = __atomic_load_n(&s->row.first, __ATOMIC_RELAXED);
     r->size = __atomic_load_n(&s->row.size, __ATOMIC_RELAXED);
     r->width = __atomic_load_n(&s->row.width, __ATOMIC_RELAXED);
-    return section_same(&s->head.section, *looked);
+    return transaction_unchanged(&s->head.section, *looked);
 }
 
 static int lead(const struct heap *h, const struct row_of *r, struct acp_call *c)
@@ -130,19 +130,19 @@ static int read_by(acp_lane *lane, struct acp_call *c, reader read)
         return s ? container_gone(lane, c) : lane->fault.status;
     for (uint32_t look = READS; look; look--) {
         if (unlikely(!row_glance(s, &r, &looked))) {
-            cpu_relax();
+            linux_cpu_relax();
             continue;
         }
         int rc = sequence_rows_check(lane, h, &r);
         if (likely(rc == ACP_OK))
             rc = read(h, &r, c);
-        if (likely(section_same(&s->head.section, looked)))
+        if (likely(transaction_unchanged(&s->head.section, looked)))
             return likely(container_lives(&s->head, c)) ? rc : container_gone(lane, c);
     }
     int rc = enter_sequence(&hold, lane, c, &s);
     if (rc == ACP_OK) {
         rc = read(h, &s->row, c);
-        section_leave(&hold);
+        transaction_leave(&hold);
     }
     return rc;
 }
@@ -170,7 +170,7 @@ int sequence_method_read(acp_lane *lane, struct acp_call *c)
     row_bring(hold.heap, &s->row, c);
     rc = block_of(lane, hold.heap, &s->row, c->result[1], c->result[0], &block);
     c->result[1] = block ? container_ga(c, hold.heap, block) : 0;
-    section_leave(&hold);
+    transaction_leave(&hold);
     return rc;
 }
 
@@ -185,7 +185,7 @@ int sequence_method_reserve(acp_lane *lane, struct acp_call *c)
         rc = sequence_splice_reserve(&hold, s, c->b);
     else
         rc = s->row.size ? sequence_splice_fit(&hold, s) : sequence_clear(&hold, &s->head);
-    section_leave(&hold);
+    transaction_leave(&hold);
     return rc;
 }
 
@@ -199,11 +199,11 @@ static bool source_of(const struct heap *h, const struct splice *p, const struct
     if (unlikely(p->block)) {
         uint64_t at = acp_ga_offset(p->block) - h->position - BLOCK_HEAD;
         if (acp_ga_rank(p->block) != acp_ga_rank(c->object) || at % 16 ||
-            !container_inside(h, at, BLOCK_LEAST) || block_at(h, at)->mark != block_mark(h, at))
+            !container_inside(h, at, BLOCK_LEAST) || heap_block(h, at)->mark != size_class_mark(h, at))
             return false;
         from->block = at + BLOCK_HEAD;
         from->bytes = h->base + from->block;
-        came = block_size(h, at) - BLOCK_HEAD;
+        came = heap_block_size(h, at) - BLOCK_HEAD;
     }
     return !__builtin_mul_overflow(count, width, &bytes) && bytes <= came;
 }
@@ -243,9 +243,9 @@ static int splice(struct hold *hold, struct sequence *s, struct splice *p, struc
         rc = sequence_splice(hold, s, p, &from);
     if (unlikely(rc != ACP_OK && block)) {
         acp_fault why = hold->lane->fault;
-        section_begin(hold);
-        section_drop(hold, block); /* while the heap is busy the next holder gives it back */
-        section_commit(hold);
+        transaction_begin(hold);
+        transaction_drop(hold, block); /* while the heap is busy the next holder gives it back */
+        transaction_commit(hold);
         hold->lane->fault = why;
         block = 0;
     }
@@ -266,6 +266,6 @@ int sequence_method_splice(acp_lane *lane, struct acp_call *c)
     if (unlikely(rc != ACP_OK))
         return rc;
     rc = splice(&hold, s, &p, c);
-    section_leave(&hold);
+    transaction_leave(&hold);
     return rc;
 }

@@ -17,13 +17,13 @@
 static void splice_commit(struct hold *hold, const struct source *from)
 {
     if (from->block)
-        section_drop(hold, from->block);
-    section_commit(hold);
+        transaction_drop(hold, from->block);
+    transaction_commit(hold);
 }
 
 static int cancel(struct hold *hold, int status)
 {
-    section_cancel(hold);
+    transaction_cancel(hold);
     return status;
 }
 
@@ -36,7 +36,7 @@ static int too_many(struct hold *hold, uint64_t count)
 
 static void resize(struct hold *hold, struct sequence *s, uint64_t size)
 {
-    section_set(hold, &s->row.size, size);
+    transaction_set(hold, &s->row.size, size);
 }
 
 static uint64_t grown(const struct row_of *r, uint64_t size)
@@ -53,10 +53,10 @@ static int row_take(struct hold *hold, struct row_of *r, uint64_t least)
     uint64_t bytes;
     if (__builtin_mul_overflow(r->room, r->width, &bytes))
         return too_many(hold, r->room);
-    int rc = section_take(hold, bytes, &r->data);
+    int rc = transaction_take(hold, bytes, &r->data);
     if (rc == ACP_E_FULL && r->room > least) {
         r->room = least;
-        rc = section_take(hold, least * r->width, &r->data);
+        rc = transaction_take(hold, least * r->width, &r->data);
     }
     return rc;
 }
@@ -64,10 +64,10 @@ static int row_take(struct hold *hold, struct row_of *r, uint64_t least)
 static void adopt(struct hold *hold, struct sequence *s, const struct row_of *to)
 {
     if (s->row.data)
-        section_drop(hold, s->row.data);
-    section_set(hold, &s->row.data, to->data);
-    section_set(hold, &s->row.room, to->room);
-    section_set(hold, &s->row.first, to->first);
+        transaction_drop(hold, s->row.data);
+    transaction_set(hold, &s->row.data, to->data);
+    transaction_set(hold, &s->row.room, to->room);
+    transaction_set(hold, &s->row.first, to->first);
     resize(hold, s, to->size);
 }
 
@@ -79,12 +79,12 @@ static int rebuild(struct hold *hold, struct sequence *s, const struct splice *p
     struct row_of to = {.room = room, .size = at + p->insert + rest, .width = s->row.width};
     bool whole = from->block && to.size == p->insert && !from->repeats &&
                  to.size >= s->row.room;
-    section_begin(hold);
+    transaction_begin(hold);
     if (whole) {
         to.data = from->block;
         to.room = to.size;
         adopt(hold, s, &to);
-        section_commit(hold);
+        transaction_commit(hold);
         return ACP_OK;
     }
     int rc = row_take(hold, &to, to.size == s->row.size ? room : to.size);
@@ -109,7 +109,7 @@ static void overwrite_few(struct hold *hold, const struct sequence *s, const str
         uint64_t low = sequence_rows_place(r, (uint64_t)p->at + i), high = low + r->width;
         for (uint64_t word = low & ~(uint64_t)7; word < high; word += 8) {
             uint64_t *w = (uint64_t *)(void *)(h->base + word);
-            section_set(hold, w, *w);
+            transaction_set(hold, w, *w);
         }
     }
     sequence_rows_fill(h, r, (uint64_t)p->at, p->insert, from->bytes, from->repeats);
@@ -124,7 +124,7 @@ static int overwrite(struct hold *hold, struct sequence *s, const struct splice 
     bool few = bytes <= KEPT_BYTES && (r->width >= 8 || bytes <= KEPT_BYTES / 8);
     if (!few && !sequence_rows_straight(r, at, p->insert))
         return rebuild(hold, s, p, from, r->room);
-    section_begin(hold);
+    transaction_begin(hold);
     if (few) {
         overwrite_few(hold, s, p, from);
         splice_commit(hold, from);
@@ -137,9 +137,9 @@ static int overwrite(struct hold *hold, struct sequence *s, const struct splice 
             return cancel(hold, rc);
         sequence_rows_fill(h, &new, 0, p->insert, from->bytes, from->repeats);
         block = new.data;
-        section_drop(hold, block);
+        transaction_drop(hold, block);
     }
-    section_move(hold, sequence_rows_place(r, at), block, bytes);
+    transaction_move(hold, sequence_rows_place(r, at), block, bytes);
     splice_commit(hold, from);
     return ACP_OK;
 }
@@ -152,12 +152,12 @@ static int elements_erase(struct hold *hold, struct sequence *s, const struct sp
     bool front = !at && rest && s->head.kind == KIND_DEQUE;
     if (rest && !front && !sequence_rows_straight(r, at, r->size - at))
         return rebuild(hold, s, p, from, r->room);
-    section_begin(hold);
+    transaction_begin(hold);
     if (front)
-        section_set(hold, &r->first,
-                    r->first + p->erase - (r->first + p->erase < r->room ? 0 : r->room));
+        transaction_set(hold, &r->first,
+                        r->first + p->erase - (r->first + p->erase < r->room ? 0 : r->room));
     else if (rest)
-        section_move(hold, sequence_rows_place(r, at), sequence_rows_place(r, at + p->erase), rest * r->width);
+        transaction_move(hold, sequence_rows_place(r, at), sequence_rows_place(r, at + p->erase), rest * r->width);
     resize(hold, s, r->size - p->erase);
     splice_commit(hold, from);
     return ACP_OK;
@@ -171,14 +171,14 @@ static int elements_insert(struct hold *hold, struct sequence *s, const struct s
     bool front = !at && rest && s->head.kind == KIND_DEQUE;
     if (rest && !front && !sequence_rows_straight(r, at, rest + p->insert))
         return rebuild(hold, s, p, from, r->room);
-    section_begin(hold);
+    transaction_begin(hold);
     if (front)
         to.first = r->first < p->insert ? r->first + r->room - p->insert : r->first - p->insert;
     else if (rest)
-        section_shift(hold, sequence_rows_place(r, at + p->insert), sequence_rows_place(r, at), rest * r->width);
+        transaction_shift(hold, sequence_rows_place(r, at + p->insert), sequence_rows_place(r, at), rest * r->width);
     sequence_rows_fill(hold->heap, &to, at, p->insert, from->bytes, from->repeats);
     if (front)
-        section_set(hold, &r->first, to.first);
+        transaction_set(hold, &r->first, to.first);
     resize(hold, s, r->size + p->insert);
     splice_commit(hold, from);
     return ACP_OK;

@@ -22,21 +22,21 @@ static int workspace_create(struct hold *hold, struct container *container, cons
 {
     struct workspace *w = (struct workspace *)container;
     uint64_t block = 0;
-    int rc = words[0] ? section_take(hold, words[0], &block) : ACP_OK;
-    section_set(hold, &w->data, block);
-    section_set(hold, &w->size, words[0]);
+    int rc = words[0] ? transaction_take(hold, words[0], &block) : ACP_OK;
+    transaction_set(hold, &w->data, block);
+    transaction_set(hold, &w->size, words[0]);
     return rc;
 }
 
 static int workspace_clear(struct hold *hold, struct container *container)
 {
     struct workspace *w = (struct workspace *)container;
-    section_begin(hold);
+    transaction_begin(hold);
     if (w->data)
-        section_drop(hold, w->data);
-    section_set(hold, &w->data, 0);
-    section_set(hold, &w->size, 0);
-    section_commit(hold);
+        transaction_drop(hold, w->data);
+    transaction_set(hold, &w->data, 0);
+    transaction_set(hold, &w->size, 0);
+    transaction_commit(hold);
     return ACP_OK;
 }
 
@@ -71,7 +71,7 @@ static int enter_at(struct hold *hold, acp_lane *lane, const struct acp_call *c,
     if (*bytes)
         return ACP_OK;
     rc = lane->fault.status;
-    section_leave(hold);
+    transaction_leave(hold);
     return rc;
 }
 
@@ -85,7 +85,7 @@ int workspace_method_look(acp_lane *lane, struct acp_call *c)
     const struct workspace *w = (struct workspace *)container;
     c->result[0] = w->size;
     c->result[1] = w->data ? container_ga(c, hold.heap, w->data) : 0;
-    section_leave(&hold);
+    transaction_leave(&hold);
     return ACP_OK;
 }
 
@@ -98,15 +98,15 @@ int workspace_method_read(acp_lane *lane, struct acp_call *c)
     if (unlikely(!w))
         return lane->fault.status;
     for (uint32_t look = LOOKS; look; look--) {
-        uint64_t looked = section_look(&w->head.section);
+        uint64_t looked = transaction_version(&w->head.section);
         if (looked & 1) {
-            cpu_relax();
+            linux_cpu_relax();
             continue;
         }
         bytes = workspace_place(lane, h, w, c->b, c->out_room, c->object);
         if (bytes)
             memcpy(c->out, bytes, c->out_room);
-        if (!section_same(&w->head.section, looked))
+        if (!transaction_unchanged(&w->head.section, looked))
             continue;
         c->out_size = bytes ? c->out_room : 0;
         if (!container_lives(&w->head, c))
@@ -117,7 +117,7 @@ int workspace_method_read(acp_lane *lane, struct acp_call *c)
     if (rc != ACP_OK)
         return rc;
     memcpy(c->out, bytes, c->out_size = c->out_room);
-    section_leave(&hold);
+    transaction_leave(&hold);
     return ACP_OK;
 }
 
@@ -128,10 +128,10 @@ int workspace_method_write(acp_lane *lane, struct acp_call *c)
     int rc = enter_at(&hold, lane, c, c->b, c->in_size, &bytes);
     if (rc != ACP_OK)
         return rc;
-    section_begin(&hold);
+    transaction_begin(&hold);
     memcpy(bytes, c->in, c->in_size);
-    section_commit(&hold);
-    section_leave(&hold);
+    transaction_commit(&hold);
+    transaction_leave(&hold);
     return ACP_OK;
 }
 
@@ -157,11 +157,11 @@ int workspace_method_add(acp_lane *lane, struct acp_call *c)
     int rc = enter_at(&hold, lane, c, at, c->in_size, &bytes);
     if (rc != ACP_OK)
         return rc;
-    section_begin(&hold);
+    transaction_begin(&hold);
     for (uint64_t i = 0; i < c->in_size; i += width)
         reduce_ops_combine(letter, PUT_ADD, bytes + i, (const unsigned char *)c->in + i);
-    section_commit(&hold);
-    section_leave(&hold);
+    transaction_commit(&hold);
+    transaction_leave(&hold);
     return ACP_OK;
 }
 
@@ -176,9 +176,9 @@ int workspace_method_zero(acp_lane *lane, struct acp_call *c)
     int rc = enter_at(&hold, lane, c, c->b, size, &bytes);
     if (rc != ACP_OK)
         return rc;
-    section_begin(&hold);
+    transaction_begin(&hold);
     memset(bytes, 0, size);
-    section_commit(&hold);
-    section_leave(&hold);
+    transaction_commit(&hold);
+    transaction_leave(&hold);
     return ACP_OK;
 }

@@ -16,18 +16,18 @@
 
 static uint64_t timed_look(const uint64_t *word, uint64_t *value)
 {
-    uint64_t before = now_ns();
+    uint64_t before = linux_now_ns();
     atomic_thread_fence(memory_order_seq_cst); /* not before the clock is read */
     *value = __atomic_load_n(word, __ATOMIC_ACQUIRE);
-    return now_ns() - before;
+    return linux_now_ns() - before;
 }
 
 static void stand_back(struct meetings *m, const uint64_t *word, uint32_t lines, uint64_t now)
 {
     uint64_t before = __atomic_load_n(word, __ATOMIC_RELAXED), value, own = 0;
     uint64_t back = now + BACK_NS + (now & APART_NS);
-    while (now_ns() < back)
-        cpu_relax();
+    while (linux_now_ns() < back)
+        linux_cpu_relax();
     uint64_t here = timed_look(&own, &own); /* the first time is longer */
     here = timed_look(&own, &own);
     uint64_t there = timed_look(word, &value);
@@ -39,14 +39,14 @@ static void stand_back(struct meetings *m, const uint64_t *word, uint32_t lines,
     m->stood_back = true;
 }
 
-void meeting(acp_lane *lane, const uint64_t *word, uint32_t lines)
+void backoff_contended(acp_lane *lane, const uint64_t *word, uint32_t lines)
 {
     struct meetings *m = &lane->meetings;
     if (m->word == word && m->visits < m->grace)
         return;
     if (!lane_may_wait(lane))
         return;
-    uint64_t now = now_ns(), passed = now - m->since;
+    uint64_t now = linux_now_ns(), passed = now - m->since;
     if (m->word != word) {
         *m = (struct meetings){.word = word, .since = now};
         return;
@@ -59,6 +59,6 @@ void meeting(acp_lane *lane, const uint64_t *word, uint32_t lines)
         m->vain++; /* but one of the two may have lost its processor in between */
     if (m->vain > VAIN_MOST)
         *m = (struct meetings){.word = word, .grace = TRY_AGAIN};
-    m->since = now_ns();
+    m->since = linux_now_ns();
     m->visits = 0;
 }

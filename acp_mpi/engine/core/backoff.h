@@ -6,7 +6,7 @@
 
 /* Another has been at `word` since this lane was there last: it may stand back for a while, if its time is its own.
  * `lines` of memory go to and fro with each call. */
-void meeting(acp_lane *lane, const uint64_t *word, uint32_t lines);
+void backoff_contended(acp_lane *lane, const uint64_t *word, uint32_t lines);
 
 static inline void visit(acp_lane *lane, const uint64_t *word)
 {

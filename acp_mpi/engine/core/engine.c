@@ -5,7 +5,7 @@
 
 uint64_t acp_now(void)
 {
-    return now_ns();
+    return linux_now_ns();
 }
 
 const char *acp_status_name(int status)
@@ -35,5 +35,5 @@ uint32_t acp_procs(const acp_engine *e)
 
 int64_t acp_slot_of(const acp_engine *e, uint32_t rank)
 {
-    return rank < e->procs ? (int64_t)slot_of_rank(e, rank) : -1;
+    return rank < e->procs ? (int64_t)rank_slot_of(e, rank) : -1;
 }

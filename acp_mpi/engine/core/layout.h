@@ -110,8 +110,8 @@ struct message {
 
 static_assert(sizeof(struct message) == 56, "a message and its frame head are 64 bytes");
 
-static inline bool is_atomic(uint8_t kind) { return kind >= ACP_CAS4 && kind <= ACP_AND8; }
-static inline uint32_t atomic_width(uint8_t kind) { return (kind & 1) ? 8 : 4; }
+static inline bool layout_is_atomic(uint8_t kind) { return kind >= ACP_CAS4 && kind <= ACP_AND8; }
+static inline uint32_t layout_atomic_width(uint8_t kind) { return (kind & 1) ? 8 : 4; }
 
 /* One cell of the inbox. state = turn << 32 | phase << 30 | attach line of the writer: a
  * writer that dies between claiming and publishing is known, and its cell is skipped. */
@@ -168,12 +168,12 @@ struct control {
     _Alignas(64) _Atomic uint64_t committed; /* bytes of the file, the heap left out */
 };
 
-static inline uint32_t doing_of(const struct control *c)
+static inline uint32_t layout_doing(const struct control *c)
 {
     return c->doing & 0xff;
 }
 
-static inline uint32_t doing_threads(const struct control *c)
+static inline uint32_t layout_doing_threads(const struct control *c)
 {
     return c->doing >> 8;
 }
@@ -237,7 +237,7 @@ static_assert(DOORS_OFFSET + sizeof(struct doors) <= ORDER_OFFSET && ORDER_OFFSE
 static_assert(ORDER_OFFSET + ENTRIES_MAX * sizeof(uint32_t) <= ENTRIES_OFFSET, "order fits");
 static_assert(ENTRIES_OFFSET + ENTRIES_MAX * sizeof(struct entry) <= CONTROL_SIZE, "entries fit");
 
-static inline uint64_t page_up(uint64_t n)
+static inline uint64_t layout_page_up(uint64_t n)
 {
     return (n + PAGE - 1) & ~(PAGE - 1);
 }

@@ -30,7 +30,7 @@ static void *let_in(void *engine)
 
 /* If the process has threads, MPI's, the kernel takes a grace period of all processors, 5 to 20 ms, to
  * let it in: a thread waits for that, and this process runs its own fences meanwhile. */
-void fences_start(acp_engine *e)
+void membarrier_start(acp_engine *e)
 {
     struct stat tasks;
     sigset_t all, before;
@@ -50,7 +50,7 @@ void fences_start(acp_engine *e)
         let_in(e);
 }
 
-void fences_join(acp_engine *e)
+void membarrier_join(acp_engine *e)
 {
     if (e->fence.thread_runs)
         pthread_join(e->fence.thread, NULL);

@@ -3,8 +3,8 @@
 
 #include "core/engine.h"
 
-void fences_start(acp_engine *e);
-void fences_join(acp_engine *e);
+void membarrier_start(acp_engine *e);
+void membarrier_join(acp_engine *e);
 int membarrier_all(void);
 
 #endif

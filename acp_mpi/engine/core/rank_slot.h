@@ -4,7 +4,7 @@
 
 #include "core/engine_state.h"
 
-static inline uint32_t slot_of_rank(const acp_engine *e, uint32_t rank)
+static inline uint32_t rank_slot_of(const acp_engine *e, uint32_t rank)
 {
     return e->slot_of_rank ? e->slot_of_rank[rank] : rank;
 }

@@ -119,7 +119,7 @@ static bool own_stripes(struct survey_tiles *t, uint64_t at, uint32_t i)
     if (!good || !heap_walk_read(t, at, &after, sizeof after))
         return false;
     for (uint32_t n = 0; good && n < STRIPES; n++)
-        good = section_same(&after.stripes[n].section, map.stripes[n].section.version);
+        good = transaction_unchanged(&after.stripes[n].section, map.stripes[n].section.version);
     return good;
 }
 
@@ -153,7 +153,7 @@ static bool own_all(struct survey_tiles *t, uint64_t at, uint32_t i)
     bool good = !own[kind] || own[kind](t, at, i);
     t->there = false;
     return good && heap_walk_read(t, at, &after, sizeof after) && after.serial == before.serial &&
-           section_same(&after.section, before.section.version);
+           transaction_unchanged(&after.section, before.section.version);
 }
 
 void heap_containers_owned(struct survey_tiles *t, uint32_t i)

@@ -12,13 +12,13 @@ bool heap_messages_held(struct survey_tiles *t, uint64_t at, uint64_t size)
     struct held_head head;
     return size >= BLOCK_HEAD + sizeof head &&
            heap_walk_read(t, at + BLOCK_HEAD, &head, sizeof head) &&
-           head.mark == held_mark(&t->heap, at + BLOCK_HEAD) &&
+           head.mark == sender_heap_mark(&t->heap, at + BLOCK_HEAD) &&
            head.nonce == t->heap.head->nonce;
 }
 
 static bool own_slab(struct survey_tiles *t, uint64_t slab, uint64_t *next)
 {
-    uint64_t first = mail_slab_first(slab);
+    uint64_t first = mailbox_slab_first(slab);
     if (!heap_walk_read(t, slab, next, sizeof *next))
         return false;
     heap_walk_use(t, slab, USE_MESSAGES);
@@ -35,7 +35,7 @@ static bool own_slab(struct survey_tiles *t, uint64_t slab, uint64_t *next)
 void heap_messages_all(struct survey_tiles *t)
 {
     const struct mailbox *box = mailbox_of(&t->heap);
-    uint64_t looked = section_look(&box->section), slab = box->slabs, steps = 0;
+    uint64_t looked = transaction_version(&box->section), slab = box->slabs, steps = 0;
     for (uint32_t i = 0; i < SECTION_BLOCKS; i++)
         heap_walk_use(t, box->section.fresh[i], USE_MESSAGES);
     for (uint32_t i = 0; i < MAIL_SPARES; i++)
@@ -44,5 +44,5 @@ void heap_messages_all(struct survey_tiles *t)
     t->there = false;
     while (slab && steps++ <= t->count && own_slab(t, slab, &slab))
         continue;
-    t->whole &= !slab && section_same(&box->section, looked);
+    t->whole &= !slab && transaction_unchanged(&box->section, looked);
 }

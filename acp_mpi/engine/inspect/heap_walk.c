@@ -108,7 +108,7 @@ static int tile(struct survey_tiles *t)
         uint64_t size = heap_walk_read(t, at, &b, sizeof b) ? b.size & ~BLOCK_FLAGS : 0;
         bool is_free = size && b.size & BLOCK_FREE;
         bool good = size >= BLOCK_LEAST && size <= end - at &&
-                    (is_free || b.mark == block_mark(h, at));
+                    (is_free || b.mark == size_class_mark(h, at));
         bool is_head = good && !is_free && heap_containers_head(t, at, size, &k);
         if (!add_tile(t, at, !good                   ? USE_UNKNOWN
                              : is_free               ? USE_FREE
@@ -127,14 +127,14 @@ static int tile_and_own(struct survey_tiles *t)
 {
     int rc = ACP_OK;
     for (uint32_t try = 0; try < TRIES; try++) {
-        uint64_t looked = section_look(&t->heap.head->section), nonce = t->heap.head->nonce;
+        uint64_t looked = transaction_version(&t->heap.head->section), nonce = t->heap.head->nonce;
         t->whole = true;
         rc = tile(t);
         for (uint32_t i = 0; rc == ACP_OK && i < t->owners; i++)
             heap_containers_owned(t, i);
         if (rc == ACP_OK)
             heap_messages_all(t);
-        t->whole &= section_same(&t->heap.head->section, looked) && nonce == t->heap.head->nonce;
+        t->whole &= transaction_unchanged(&t->heap.head->section, looked) && nonce == t->heap.head->nonce;
         if (rc != ACP_OK || t->whole)
             break;
     }
@@ -154,13 +154,13 @@ static void add_up(const struct survey_tiles *t, struct survey *out)
     uint64_t looked;
     uint32_t looks = 0;
     do {
-        looked = section_look(&head->section);
+        looked = transaction_version(&head->section);
         s->used = __atomic_load_n(&head->used, __ATOMIC_RELAXED);
         s->blocks = __atomic_load_n(&head->blocks, __ATOMIC_RELAXED);
         s->fragments = __atomic_load_n(&head->fragments, __ATOMIC_RELAXED);
         s->committed = __atomic_load_n(&head->committed, __ATOMIC_RELAXED);
         out->top = __atomic_load_n(&head->published, __ATOMIC_RELAXED);
-    } while (!section_same(&head->section, looked) && ++looks < LOOKS);
+    } while (!transaction_unchanged(&head->section, looked) && ++looks < LOOKS);
     s->size = t->heap.end - t->heap.first;
     s->free = s->size > s->used ? s->size - s->used : 0;
     s->committed += head->pinned * GRANULE;
@@ -199,7 +199,7 @@ static void fill_free(struct survey *out, uint32_t cells, const struct heap *h, 
     while (low < high) {
         uint64_t end = low < grid ? grid : grid + ((low - grid) / GRANULE + 1) * GRANULE;
         end = end < high ? end : high;
-        cells_fill(out, cells, low, end, granule_there(h, low) ? USE_FREE : USE_VACANT);
+        cells_fill(out, cells, low, end, heap_pages_committed(h, low) ? USE_FREE : USE_VACANT);
         low = end;
     }
 }
@@ -261,7 +261,7 @@ int heap_walk_doing(int fd, uint64_t nonce, struct survey_doing *out)
         return rc;
     if (!read_at(fd, NOTICE_OFFSET, &notice, sizeof notice))
         return ACP_E_ARGUMENT;
-    *out = (struct survey_doing){.doing = doing_of(&c), .awaited = c.awaited, .notice = notice};
+    *out = (struct survey_doing){.doing = layout_doing(&c), .awaited = c.awaited, .notice = notice};
     return ACP_OK;
 }
 
@@ -273,10 +273,10 @@ int heap_walk_rank(int fd, uint64_t nonce, uint32_t cells, struct survey *out)
     if (wrong)
         return wrong;
     if (!cells || c.heap_span > c.span || c.heap_position > c.span - c.heap_span ||
-        c.heap_position % PAGE || heap_head_size(c.heap_span) > c.heap_span)
+        c.heap_position % PAGE || heap_create_bytes(c.heap_span) > c.heap_span)
         return ACP_E_ARGUMENT;
     out->others = c.committed;
-    uint64_t size = heap_head_size(c.heap_span);
+    uint64_t size = heap_create_bytes(c.heap_span);
     struct survey_tiles *t = calloc(1, sizeof *t);
     void *head = t ? mmap(NULL, size, PROT_READ, MAP_SHARED, fd, (off_t)c.heap_position)
                    : MAP_FAILED;
@@ -284,7 +284,7 @@ int heap_walk_rank(int fd, uint64_t nonce, uint32_t cells, struct survey *out)
     if (head != MAP_FAILED) {
         t->heap = (struct heap){.head = head, .base = head, .span = c.heap_span, .fd = fd,
                                 .position = c.heap_position};
-        heap_measure(&t->heap);
+        heap_create_measure(&t->heap);
         t->fd = fd;
         rc = survey_tiles(t, cells, out);
         munmap(head, size);

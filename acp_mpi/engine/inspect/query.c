@@ -18,9 +18,9 @@ bool query_answer(const acp_engine *e, const struct wire *wire)
 {
     const struct control *c = e->control;
     const _Atomic uint64_t *notice = (const void *)(e->memory.base + NOTICE_OFFSET);
-    struct message m = {.kind = ACP_DOING, .dst = e->rank, .src = *notice, .a = doing_of(c),
+    struct message m = {.kind = ACP_DOING, .dst = e->rank, .src = *notice, .a = layout_doing(c),
                         .b = c->awaited};
-    return wire_say(wire, &m, 0);
+    return link_io_send_now(wire, &m, 0);
 }
 
 int query_hear(const unsigned char answer[FRAME_HEAD], struct survey_doing *out)

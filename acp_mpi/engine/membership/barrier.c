@@ -53,9 +53,9 @@ static bool only_one(struct doors *doors, const struct barrier_entry *own, uint6
  * process. */
 static struct barrier_entry *entry_of(struct doors *doors, uint64_t key)
 {
-    uint64_t start = now_ns();
+    uint64_t start = linux_now_ns();
     for (;;) {
-        bool again = false, patient = now_ns() - start < REKEY_NS;
+        bool again = false, patient = linux_now_ns() - start < REKEY_NS;
         struct barrier_entry *victim = NULL;
         for (uint32_t i = 0; i < BARRIER_ENTRIES; i++) {
             struct barrier_entry *entry = &doors->barriers[(key / 2 + i) % BARRIER_ENTRIES];
@@ -104,12 +104,12 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
 {
     acp_engine *e = g->engine;
     struct barrier_entry *entry = g->entry;
-    uint64_t start = now_ns();
-    for (uint32_t spin = 1; now_ns() - start < SPIN_NS; spin++) {
+    uint64_t start = linux_now_ns();
+    for (uint32_t spin = 1; linux_now_ns() - start < SPIN_NS; spin++) {
         if ((int32_t)(generation(atomic_load(&entry->state)) - g->passed_at) >= 0)
             return ACP_OK;
         for (int i = 0; i < 8; i++)
-            cpu_relax();
+            linux_cpu_relax();
         if (spin % 4 == 0)
             sched_yield();
     }
@@ -125,15 +125,15 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
         atomic_fetch_add(&entry->sleepers, 1);
         uint32_t now = generation(atomic_load(&entry->state));
         bool through = (int32_t)(now - g->passed_at) >= 0 ||
-                       (g->leader != e->job.own && party_has_met(g->party, g->leader));
+                       (g->leader != e->job.own && team_passed(g->party, g->leader));
         long slept = 0;
         if (!through && e->stopping)
             rc = ACP_E_CLOSED;
-        if (!through && rc == ACP_OK && (rc = party_trouble(e, g->party)) == ACP_OK) {
+        if (!through && rc == ACP_OK && (rc = team_check(e, g->party)) == ACP_OK) {
             int64_t left = timeout_ns == ACP_FOREVER
                                ? slice
-                               : timeout_ns - (int64_t)(now_ns() - start);
-            slept = futex_wait(w.word, now, left < slice ? left : slice, true);
+                               : timeout_ns - (int64_t)(linux_now_ns() - start);
+            slept = linux_futex_wait(w.word, now, left < slice ? left : slice, true);
         }
         int error = errno;
         atomic_fetch_sub(&entry->sleepers, 1);
@@ -142,18 +142,18 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
         bool look = error == EINTR || (error == ETIMEDOUT && e->config.tick);
         if (slept < 0 && look && tick(e, ACP_TICK_SIGNAL))
             rc = ACP_E_INTERRUPTED; /* a signal may have come just before the sleep */
-        else if (timeout_ns != ACP_FOREVER && (int64_t)(now_ns() - start) >= timeout_ns)
+        else if (timeout_ns != ACP_FOREVER && (int64_t)(linux_now_ns() - start) >= timeout_ns)
             rc = ACP_E_TIMEOUT;
         if (rc != ACP_OK)
             break;
-        if (!told && now_ns() - start > LONG_WAIT_NS) {
+        if (!told && linux_now_ns() - start > LONG_WAIT_NS) {
             told = true;
             if (tick(e, ACP_TICK_LONG)) {
                 rc = ACP_E_INTERRUPTED;
                 break;
             }
         }
-        if (slept < 0 && slice == FIRST_SLICE_NS && party_look_around(e, g->party))
+        if (slept < 0 && slice == FIRST_SLICE_NS && team_watch(e, g->party))
             slice = SLICE_NS;
     }
     pthread_mutex_lock(&e->progress.waiters_lock);
@@ -170,7 +170,7 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
 static void entry_release(struct barrier_entry *entry)
 {
     if (atomic_load(&entry->sleepers))
-        futex_wake(generation_word(entry), true);
+        linux_futex_wake(generation_word(entry), true);
 }
 
 /* Counts in; *last: all members of the node are here. That is one generation, and one more when all nodes have met. On
@@ -259,7 +259,7 @@ void barriers_drop_unfinished(acp_engine *e)
 
 static int64_t left_of(int64_t timeout_ns, uint64_t start)
 {
-    return timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - (int64_t)(now_ns() - start);
+    return timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - (int64_t)(linux_now_ns() - start);
 }
 
 /* Waits until the node is complete, exchanges signals with the other nodes, and lets the members go on. */
@@ -272,7 +272,7 @@ static int lead_node(struct gate *g, bool last, int64_t timeout_ns, uint64_t sta
         rc = await_gate(g, timeout_ns);
     if (rc == ACP_OK) {
         g->meeting.begun = true;
-        rc = party_meet_nodes(e, g->party, &g->meeting, left_of(timeout_ns, start));
+        rc = team_sync_nodes(e, g->party, &g->meeting, left_of(timeout_ns, start));
     }
     if (rc == ACP_OK) {
         atomic_fetch_add(&g->entry->state, 1ull << 32);
@@ -285,15 +285,15 @@ static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
 {
     struct peer *leader = peer_of_slot(e, p->leader);
     struct gate g = {.engine = e, .party = p, .leader = leader};
-    uint64_t start = now_ns();
+    uint64_t start = linux_now_ns();
     bool last = false;
-    int rc = party_trouble(e, p);
+    int rc = team_check(e, p);
     if (rc != ACP_OK)
         return rc;
     if (peer_attach(e, leader) == RELATION_REMOTE && leader != e->job.own)
         return ACP_E_SYSTEM;
     if (leader->lost)
-        return party_trouble(e, p);
+        return team_check(e, p);
     bool resumed = resume(e, p, &g);
     while (!resumed) {
         if (!(g.entry = entry_of(leader->shm.doors, p->key)))
@@ -325,19 +325,19 @@ static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
 int acp_barrier(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose,
                 int64_t timeout_ns)
 {
-    struct party *p = party_take(e, ranks, ranks ? count : 0, purpose);
+    struct party *p = team_acquire(e, ranks, ranks ? count : 0, purpose);
     if (!p)
         return ACP_E_SYSTEM;
     acp_doing doing = purpose >= PURPOSE_FINALIZE ? ACP_DOING_FINALIZE
                       : ranks                     ? ACP_DOING_BARRIER
                                                   : ACP_DOING_SYNC;
-    acp_doing was = doing_begin(e, doing);
+    acp_doing was = wait_begin(e, doing);
     int rc = p->count > 1 ? meet(e, p, timeout_ns) : ACP_OK;
-    doing_end(e, doing, was);
+    wait_end(e, doing, was);
     if (rc == ACP_OK && p->whole && purpose < PURPOSE_FINALIZE) {
         e->sync.meetings = e->sync.met_key == p->key ? e->sync.meetings + 1 : 1;
         e->sync.met_key = p->key;
     }
-    party_give(e, p);
+    team_release(e, p);
     return rc;
 }

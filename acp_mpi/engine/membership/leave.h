@@ -3,6 +3,6 @@
 
 #include "core/engine.h"
 
-void meet_who_stays(acp_engine *e); /* with the space lock */
+void leave_attach(acp_engine *e); /* with the space lock */
 
 #endif

@@ -91,7 +91,7 @@ static void offers_end(acp_engine *e, const uint64_t key[2], uint64_t since, boo
         at = &n->next;
     }
     if (e->sync.ended)
-        progress_kick(e); /* the leader gives the memory back */
+        doorbell_kick(e); /* the leader gives the memory back */
 }
 
 /* Frees the memory behind ended values; the caller holds no lock. */
@@ -119,7 +119,7 @@ static void tell_publisher(acp_lane *lane, const struct name *n, uint64_t since)
     if (p == e->job.own)
         offers_end(e, n->key, since, true);
     else if (!p->lost)
-        road_to(e, p)->send(lane, p, 0, &m);
+        route_road(e, p)->send(lane, p, 0, &m);
 }
 
 static void answer_lookups(acp_lane *lane, const struct name *n)
@@ -131,8 +131,8 @@ static void answer_lookups(acp_lane *lane, const struct name *n)
             op->result = n->value[0];
             op->command.b = n->value[1];
             if (op->kept)
-                progress_kick(e); /* the thread that waits may sleep as the leader */
-            op_finish(lane, op);
+                doorbell_kick(e); /* the thread that waits may sleep as the leader */
+            op_table_finish(lane, op);
             next = e->ops.tasks; /* the list has changed */
         }
     }
@@ -148,7 +148,7 @@ static int store(acp_lane *lane, uint32_t from, const struct message *m, uint64_
     bool withdraw = m->flags & PUBLISH_WITHDRAW, forced = m->flags & ACP_REPLACE || m->after;
     *since = m->after ? m->after : after(n);
     if (n ? n->slot != from && !forced && (withdraw || !peer_of_slot(e, n->slot)->lost) : withdraw) {
-        acp_ga_t whose = n ? acp_starter(e, rank_of_slot(e, n->slot)) : ACP_GA_NULL;
+        acp_ga_t whose = n ? acp_starter(e, rank_table_rank(e, n->slot)) : ACP_GA_NULL;
         return fail(lane, ACP_E_TAKEN, whose, 0);
     }
     if (withdraw) {
@@ -182,15 +182,15 @@ static void names_forget(acp_engine *e, const struct peer *from, uint64_t id)
     for (struct op *op = e->ops.tasks; op; op = op->next_task)
         if (op->client == from && op->client_id == id && op->state == OP_WAITING &&
             op->command.kind == ACP_LOOKUP) {
-            task_free(e, op);
+            op_table_task_free(e, op);
             return;
         }
 }
 
 /* PUBLISH or LOOKUP from another process: dst and src carry the key, a and b the value, `after` the time from which it
  * is valid, as does `a` of the answer; a LOOKUP with LOOKUP_ENDS in `a` cancels an earlier one. */
-void board_serve(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
-                 const unsigned char *payload, uint64_t size)
+void name_service_serve(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                        const unsigned char *payload, uint64_t size)
 {
     (void)payload;
     (void)size;
@@ -204,7 +204,7 @@ void board_serve(acp_lane *lane, struct peer *from, struct link *link, const str
     }
     if (m->kind == ACP_PUBLISH) {
         if (store(lane, from->slot, m, &first) != ACP_OK) {
-            serve_failure(lane, from, link, m);
+            target_fail(lane, from, link, m);
             return;
         }
     } else if (m->a == LOOKUP_ENDS) {
@@ -213,7 +213,7 @@ void board_serve(acp_lane *lane, struct peer *from, struct link *link, const str
     } else {
         struct name *n = name_find(e, key);
         if (!n) {
-            struct op *op = task_new(e);
+            struct op *op = op_table_task_new(e);
             if (op) {
                 op->command = *m;
                 op->client = from;
@@ -221,24 +221,24 @@ void board_serve(acp_lane *lane, struct peer *from, struct link *link, const str
                 op->client_id = m->id;
             } else {
                 fail(lane, ACP_E_SYSTEM, 0, 0);
-                serve_failure(lane, from, link, m);
+                target_fail(lane, from, link, m);
             }
             return;
         }
         first = n->value[0];
         answer.b = n->value[1];
     }
-    serve_reply(lane, from, link, &answer, first);
+    target_reply(lane, from, link, &answer, first);
 }
 
 /* Cancels a lookup at its keeper, so that repeated lookups do not pile up there. */
 static void offer_take_back(acp_lane *lane, struct peer *keeper, const struct op *op)
 {
     struct message m = op->command;
-    m.id = op_id(op);
+    m.id = op_table_id(op);
     m.from = lane->engine->self;
     m.a = LOOKUP_ENDS;
-    road_to(lane->engine, keeper)->send(lane, keeper, 0, &m);
+    route_road(lane->engine, keeper)->send(lane, keeper, 0, &m);
 }
 
 struct answer_wait {
@@ -256,13 +256,13 @@ static bool answered(void *context)
 static void watch_all(acp_engine *e, const void *nobody)
 {
     (void)nobody;
-    sources_watch(e, NULL);
+    any_source_watch(e, NULL);
 }
 
 static int all_gone(acp_engine *e, const void *nobody)
 {
     (void)nobody;
-    return sources_gone(e, NULL);
+    return any_source_gone(e, NULL);
 }
 
 static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question, uint64_t reply[2],
@@ -275,7 +275,7 @@ static int await_name(acp_engine *e, struct answer_wait *w, struct peer *keeper,
     const struct awaited name = {answered, w, watch_all, all_gone, NULL};
     const struct message m = {.kind = ACP_DOING};
     uint64_t reply[2];
-    int rc = wait_for_anybody(e, &name, timeout_ns, ACP_DOING_LOOKUP);
+    int rc = any_source_wait(e, &name, timeout_ns, ACP_DOING_LOOKUP);
     bool gone = rc == ACP_E_FINALIZING || rc == ACP_E_LOST;
     if (gone && keeper != e->job.own && !keeper->lost)
         ask_peer(e, keeper->slot, &m, reply, ACP_FOREVER, ACP_DOING_LOOKUP);
@@ -291,7 +291,7 @@ static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question
     struct peer *p = peer_of_slot(e, slot);
     const uint64_t key[2] = {question->dst, question->src};
     pthread_mutex_lock(&e->lock);
-    struct op *op = task_new(e);
+    struct op *op = op_table_task_new(e);
     if (!op) {
         pthread_mutex_unlock(&e->lock);
         return ACP_E_SYSTEM;
@@ -303,15 +303,15 @@ static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question
     struct name *n;
     if (p != e->job.own) {
         struct message m = *question;
-        m.id = op_id(op);
+        m.id = op_table_id(op);
         m.from = e->self;
         op->state = OP_RUNNING;
         op->way = WAY_ASK;
         op->in_flight = 1;
-        rc = road_to(e, p)->send(lane, p, 0, &m);
+        rc = route_road(e, p)->send(lane, p, 0, &m);
     } else if (question->kind == ACP_PUBLISH) {
         if (store(lane, e->self, question, &op->result) != ACP_OK)
-            op_fault(op, &lane->fault);
+            op_table_fault(op, &lane->fault);
         op->state = OP_DONE;
     } else if ((n = name_find(e, key))) {
         op->result = n->value[0];
@@ -323,7 +323,7 @@ static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question
     if (rc == ACP_OK && !answered(&w))
         rc = question->kind == ACP_LOOKUP
                  ? await_name(e, &w, p, timeout_ns)
-                 : progress_wait(e, answered, &w, timeout_ns, doing);
+                 : wait_ready(e, answered, &w, timeout_ns, doing);
     pthread_mutex_lock(&e->lock);
     if (rc == ACP_OK)
         rc = op->state == OP_DONE ? op->fault.status : ACP_E_LOST;
@@ -331,7 +331,7 @@ static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question
     reply[1] = op->command.b;
     if (op->state == OP_RUNNING && question->kind == ACP_LOOKUP && !p->lost)
         offer_take_back(lane, p, op);
-    task_free(e, op);
+    op_table_task_free(e, op);
     pthread_mutex_unlock(&e->lock);
     return rc;
 }
@@ -343,10 +343,10 @@ static uint32_t keeper(acp_engine *e, const uint64_t key[2])
     uint32_t first = (uint32_t)(key[0] % e->job.founders), past = 0;
     pthread_mutex_lock(&e->lock);
     while (past < e->job.founders &&
-           peer_of_slot(e, slot_of_rank(e, (first + past) % e->job.founders))->loss_accepted)
+           peer_of_slot(e, rank_slot_of(e, (first + past) % e->job.founders))->loss_accepted)
         past++;
     pthread_mutex_unlock(&e->lock);
-    return slot_of_rank(e, (first + past) % e->job.founders);
+    return rank_slot_of(e, (first + past) % e->job.founders);
 }
 
 /* A value with memory is among the offers from the beginning: the keeper may report its end before its confirmation is
@@ -435,7 +435,7 @@ int acp_lookup(acp_engine *e, const uint64_t key[2], uint64_t value[2], int64_t 
 
 int acp_peer_doing(acp_engine *e, uint32_t rank, acp_doing *doing)
 {
-    struct peer *p = peer_of_slot(e, slot_of_rank(e, rank));
+    struct peer *p = peer_of_slot(e, rank_slot_of(e, rank));
     struct message m = {.kind = ACP_DOING};
     uint64_t reply[2] = {0, 0};
     int rc = p->lost ? ACP_E_LOST : ACP_OK, relation = RELATION_UNKNOWN;
@@ -444,10 +444,10 @@ int acp_peer_doing(acp_engine *e, uint32_t rank, acp_doing *doing)
     if (p->lost)
         return ACP_E_LOST;
     if (relation != RELATION_REMOTE) {
-        *doing = (acp_doing)doing_of(p->shm.control);
+        *doing = (acp_doing)layout_doing(p->shm.control);
         return ACP_OK;
     }
-    rc = ask_peer(e, p->slot, &m, reply, 1000000000, (acp_doing)doing_of(e->control));
+    rc = ask_peer(e, p->slot, &m, reply, 1000000000, (acp_doing)layout_doing(e->control));
     *doing = (acp_doing)reply[0];
     return rc;
 }
@@ -460,7 +460,7 @@ static void names_free(struct name **list)
     }
 }
 
-void board_reset(acp_engine *e)
+void name_service_reset(acp_engine *e)
 {
     names_free(&e->sync.names);
     for (struct name *n; (n = e->sync.offers);) {
@@ -470,7 +470,7 @@ void board_reset(acp_engine *e)
     }
 }
 
-void board_close(acp_engine *e)
+void name_service_close(acp_engine *e)
 {
     names_free(&e->sync.names);
     names_free(&e->sync.offers);

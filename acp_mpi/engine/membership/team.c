@@ -25,7 +25,7 @@ struct signal_count {
 
 /* A member that ends in order with the others has passed the barrier of finalize: members still in it may pass. Its
  * last message may come after the notice of its end, or not at all. */
-bool party_has_met(const struct party *p, const struct peer *member)
+bool team_passed(const struct party *p, const struct peer *member)
 {
     return p->purpose >= PURPOSE_FINALIZE && !member->alone && (member->ending || peer_left(member));
 }
@@ -42,15 +42,15 @@ static bool leaves_without(const acp_engine *e, const struct party *p, const str
 }
 
 /* The reason, if a member will not come; else ACP_OK. */
-int party_trouble(acp_engine *e, const struct party *p)
+int team_check(acp_engine *e, const struct party *p)
 {
     bool all_well = e->job.departed == e->job.departed_accepted && !e->job.leavers;
     /* Lost and leaving peers have a peer structure, so that this loop finds them. */
     for (struct peer *peer = NULL; !all_well && (peer = peer_next(e, peer));) {
         bool is_lost = (peer->lost || peer->left) && !peer->loss_accepted;
         bool leaves = leaves_without(e, p, peer) && !peer->left && p->purpose < PURPOSE_FINALIZE;
-        if ((is_lost || leaves) && party_has(p, peer->slot) && !party_has_met(p, peer)) {
-            e->sync.trouble_rank = rank_of_slot(e, peer->slot);
+        if ((is_lost || leaves) && team_layout_has(p, peer->slot) && !team_passed(p, peer)) {
+            e->sync.trouble_rank = rank_table_rank(e, peer->slot);
             return is_lost ? ACP_E_LOST : ACP_E_FINALIZING;
         }
     }
@@ -65,20 +65,20 @@ static void ask_for_news(acp_engine *e, struct peer *leader)
     if (!leader || leader == e->job.own || atomic_exchange(&leader->asked, true))
         return;
     pthread_mutex_lock(&e->lock);
-    road_to(e, leader)->send(&e->lanes[LANE_LOCKED], leader, 0, &m);
+    route_road(e, leader)->send(&e->lanes[LANE_LOCKED], leader, 0, &m);
     pthread_mutex_unlock(&e->lock);
 }
 
 /* After a while without a result: registers for losses, and announces to all that this rank leaves. False: to be
  * called again soon, so that it can announce that all it has sent has arrived. */
-bool party_look_around(acp_engine *e, const struct party *p)
+bool team_watch(acp_engine *e, const struct party *p)
 {
     if (p->nodes > 1)
         ask_for_news(e, peer_of_slot(e, p->leader));
     uint32_t count;
-    const uint32_t *mates = table_mates(e, &count);
+    const uint32_t *mates = rank_table_mates(e, &count);
     for (uint32_t i = 0; i < count; i++) {
-        struct peer *mate = party_has(p, mates[i]) ? peer_of_slot(e, mates[i]) : NULL;
+        struct peer *mate = team_layout_has(p, mates[i]) ? peer_of_slot(e, mates[i]) : NULL;
         if (!mate)
             continue;
         peer_watch(e, mate);
@@ -91,7 +91,7 @@ bool party_look_around(acp_engine *e, const struct party *p)
 static bool party_fits(const acp_engine *e, const struct party *p, const uint32_t *ranks,
                        uint32_t count, uint32_t purpose)
 {
-    struct span all = growth_everybody(e, purpose);
+    struct span all = newcomers_members(e, purpose);
     return p && p->purpose == purpose && p->asked == count && p->losses == e->job.absent &&
            p->all.low == all.low && p->all.high == all.high &&
            (!ranks || !memcmp(p->ranks, ranks, count * sizeof *ranks));
@@ -100,19 +100,19 @@ static bool party_fits(const acp_engine *e, const struct party *p, const uint32_
 static void party_forget(struct party **kept)
 {
     if (*kept && --(*kept)->users == 0)
-        party_free(*kept);
+        team_layout_free(*kept);
     *kept = NULL;
 }
 
 /* The team, all living members if `ranks` is NULL. The last ones are kept: programs use the same sets again and
  * again. */
-struct party *party_take(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose)
+struct party *team_acquire(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose)
 {
     struct party **kept = ranks ? &e->sync.last_party : &e->sync.everyone, *p;
     pthread_mutex_lock(&e->space);
     if (!party_fits(e, *kept, ranks, count, purpose)) {
         party_forget(kept);
-        p = party_new(e, ranks, count, purpose);
+        p = team_layout_new(e, ranks, count, purpose);
         if (p) {
             p->users = 1; /* being kept */
             *kept = p;
@@ -125,11 +125,11 @@ struct party *party_take(acp_engine *e, const uint32_t *ranks, uint32_t count, u
     return p;
 }
 
-void party_give(acp_engine *e, struct party *p)
+void team_release(acp_engine *e, struct party *p)
 {
     pthread_mutex_lock(&e->space);
     if (--p->users == 0)
-        party_free(p);
+        team_layout_free(p);
     pthread_mutex_unlock(&e->space);
 }
 
@@ -146,8 +146,8 @@ bool signals_provide(acp_engine *e)
     return true;
 }
 
-void signal_arrived(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
-                    const unsigned char *payload, uint64_t size)
+void team_signal_arrived(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                         const unsigned char *payload, uint64_t size)
 {
     (void)from;
     (void)link;
@@ -195,8 +195,8 @@ static bool signal_here(void *context)
     }
     pthread_mutex_unlock(&e->lock);
     struct peer *source = peer_known(e, w->party->sources[w->round]);
-    w->got |= source && party_has_met(w->party, source);
-    return w->got || (w->trouble = party_trouble(e, w->party)) != ACP_OK;
+    w->got |= source && team_passed(w->party, source);
+    return w->got || (w->trouble = team_check(e, w->party)) != ACP_OK;
 }
 
 /* Watches a rank's link: if it has never sent to this process it may die unnoticed. */
@@ -209,9 +209,9 @@ static void hear_of_death(acp_engine *e, uint32_t slot)
 
 /* The signal rounds of the node's lowest member with those of the other nodes; a later call goes on where an earlier
  * one has stopped. */
-int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t timeout_ns)
+int team_sync_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t timeout_ns)
 {
-    uint64_t start = now_ns();
+    uint64_t start = linux_now_ns();
     acp_doing doing = p->purpose >= PURPOSE_FINALIZE ? ACP_DOING_FINALIZE : ACP_DOING_SYNC;
     for (; 1u << m->round < p->nodes; m->round++) {
         struct peer *to = peer_of_slot(e, p->partners[m->round]);
@@ -220,7 +220,7 @@ int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t 
         int rc = ACP_OK;
         if (!m->signalled) {
             pthread_mutex_lock(&e->lock);
-            rc = road_to(e, to)->send(&e->lanes[LANE_LOCKED], to, 0, &signal);
+            rc = route_road(e, to)->send(&e->lanes[LANE_LOCKED], to, 0, &signal);
             pthread_mutex_unlock(&e->lock);
             if (rc != ACP_OK && rc != ACP_E_LOST)
                 return rc;
@@ -229,12 +229,12 @@ int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t 
         struct signal_wait w = {e, p, m->round, false, ACP_OK};
         for (int64_t slice = FIRST_NS, left = timeout_ns;;) {
             if (timeout_ns != ACP_FOREVER)
-                left = timeout_ns - (int64_t)(now_ns() - start);
-            rc = progress_wait(e, signal_here, &w, left < slice ? left : slice, doing);
+                left = timeout_ns - (int64_t)(linux_now_ns() - start);
+            rc = wait_ready(e, signal_here, &w, left < slice ? left : slice, doing);
             if (rc != ACP_E_TIMEOUT || left <= slice)
                 break;
             hear_of_death(e, p->sources[m->round]);
-            slice = party_look_around(e, p) ? ACP_FOREVER : slice;
+            slice = team_watch(e, p) ? ACP_FOREVER : slice;
         }
         if (rc == ACP_OK && !w.got)
             rc = w.trouble;
@@ -246,7 +246,7 @@ int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t 
 }
 
 /* Ranks mean other processes after a reset. */
-void barrier_forget(acp_engine *e)
+void team_reset(acp_engine *e)
 {
     pthread_mutex_lock(&e->space);
     party_forget(&e->sync.last_party);
@@ -254,9 +254,9 @@ void barrier_forget(acp_engine *e)
     pthread_mutex_unlock(&e->space);
 }
 
-void barrier_close(acp_engine *e)
+void team_close(acp_engine *e)
 {
-    barrier_forget(e);
+    team_reset(e);
     barriers_drop_unfinished(e);
     free(e->sync.signals);
     e->sync.signals = NULL;

@@ -35,17 +35,17 @@ struct meeting {
     uint32_t round;
 };
 
-struct party *party_take(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose);
-void party_give(acp_engine *e, struct party *p);
-int party_trouble(acp_engine *e, const struct party *p); /* why a member will not come */
-bool party_has_met(const struct party *p, const struct peer *member); /* the member has passed the barrier, and ends */
-bool party_look_around(acp_engine *e, const struct party *p);
-int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t timeout_ns);
+struct party *team_acquire(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose);
+void team_release(acp_engine *e, struct party *p);
+int team_check(acp_engine *e, const struct party *p); /* why a member will not come */
+bool team_passed(const struct party *p, const struct peer *member); /* the member has passed the barrier, and ends */
+bool team_watch(acp_engine *e, const struct party *p);
+int team_sync_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t timeout_ns);
 
-void signal_arrived(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
-                    const unsigned char *payload, uint64_t size);
+void team_signal_arrived(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                         const unsigned char *payload, uint64_t size);
 bool signals_provide(acp_engine *e); /* makes room for one more; false: no memory */
-void barrier_forget(acp_engine *e);
-void barrier_close(acp_engine *e);
+void team_reset(acp_engine *e);
+void team_close(acp_engine *e);
 
 #endif

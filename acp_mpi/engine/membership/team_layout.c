@@ -19,7 +19,7 @@ static uint64_t mix(uint64_t h, uint64_t x)
 
 static uint64_t node_of(const acp_engine *e, uint32_t slot)
 {
-    uint64_t node = table_node(e, slot);
+    uint64_t node = rank_table_node(e, slot);
     return node & NODE_APART ? slot : node;
 }
 
@@ -34,7 +34,7 @@ static bool among(const uint32_t *slots, uint32_t count, uint32_t slot)
     return count && bsearch(&slot, slots, count, sizeof *slots, compare_slots);
 }
 
-bool party_has(const struct party *p, uint32_t slot)
+bool team_layout_has(const struct party *p, uint32_t slot)
 {
     if (p->slots)
         return among(p->slots, p->count, slot);
@@ -74,7 +74,7 @@ static bool take_listed(acp_engine *e, struct party *p, const uint32_t *ranks, u
         return false;
     memcpy(p->ranks, ranks, count * sizeof *ranks);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t slot = slot_of_rank(e, ranks[i]);
+        uint32_t slot = rank_slot_of(e, ranks[i]);
         struct peer *peer = e->job.absent ? peer_known(e, slot) : NULL;
         if (!peer || !peer->loss_accepted)
             p->slots[p->count++] = slot;
@@ -140,14 +140,14 @@ static uint32_t *lowest_of_members(acp_engine *e, const struct party *p, uint32_
 static uint32_t *lowest_of_everyone(acp_engine *e, const struct party *p, uint32_t *count)
 {
     uint32_t known, *lowest;
-    const uint32_t *firsts = table_firsts(e, &known);
+    const uint32_t *firsts = rank_table_firsts(e, &known);
     lowest = malloc(known * sizeof *lowest + 1);
     *count = 0;
     for (uint32_t i = 0; lowest && i < known; i++) {
         uint32_t slot = firsts[i];
-        bool found = party_has(p, slot);
+        bool found = team_layout_has(p, slot);
         while (!found && ++slot < p->all.high)
-            found = table_node(e, slot) == table_node(e, firsts[i]) && party_has(p, slot);
+            found = rank_table_node(e, slot) == rank_table_node(e, firsts[i]) && team_layout_has(p, slot);
         if (slot < p->all.high)
             lowest[(*count)++] = slot;
     }
@@ -156,7 +156,7 @@ static uint32_t *lowest_of_everyone(acp_engine *e, const struct party *p, uint32
 
 static bool spread(acp_engine *e, struct party *p)
 {
-    bool by_table = !p->slots && p->all.low == 0 && table_together(e);
+    bool by_table = !p->slots && p->all.low == 0 && rank_table_together(e);
     struct cursor c = cursor_begin(p);
     uint32_t mates, slot, *lowest = by_table ? lowest_of_everyone(e, p, &p->nodes)
                                              : lowest_of_members(e, p, &p->nodes);
@@ -174,9 +174,9 @@ static bool spread(acp_engine *e, struct party *p)
         }
     }
     p->key |= 1; /* 0 is a free entry */
-    const uint32_t *slots = table_mates(e, &mates);
+    const uint32_t *slots = rank_table_mates(e, &mates);
     for (uint32_t i = 0; by_table && i < mates; i++) {
-        if (party_has(p, slots[i])) {
+        if (team_layout_has(p, slots[i])) {
             p->leader = slots[i] < p->leader ? slots[i] : p->leader;
             p->here++;
         }
@@ -192,7 +192,7 @@ static bool spread(acp_engine *e, struct party *p)
     return true;
 }
 
-struct party *party_new(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose)
+struct party *team_layout_new(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose)
 {
     struct party *p = calloc(1, sizeof *p);
     if (!p)
@@ -200,16 +200,16 @@ struct party *party_new(acp_engine *e, const uint32_t *ranks, uint32_t count, ui
     p->purpose = purpose;
     p->asked = count;
     p->losses = e->job.absent;
-    p->all = growth_everybody(e, purpose);
+    p->all = newcomers_members(e, purpose);
     if (!(ranks ? take_listed(e, p, ranks, count) : take_everyone(e, p)) || !spread(e, p)) {
-        party_free(p);
+        team_layout_free(p);
         return NULL;
     }
     p->whole = !ranks || lists_everyone(e, p);
     return p;
 }
 
-void party_free(struct party *p)
+void team_layout_free(struct party *p)
 {
     free(p->ranks);
     free(p->slots);

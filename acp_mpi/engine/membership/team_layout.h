@@ -5,8 +5,8 @@
 
 struct party;
 
-struct party *party_new(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose);
-void party_free(struct party *p);
-bool party_has(const struct party *p, uint32_t slot);
+struct party *team_layout_new(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose);
+void team_layout_free(struct party *p);
+bool team_layout_has(const struct party *p, uint32_t slot);
 
 #endif

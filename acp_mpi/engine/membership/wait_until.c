@@ -39,7 +39,7 @@ static uint64_t read_mortal(struct word_wait *w)
     acp_lane *lane = acp_lane_take(w->engine);
     if (!lane)
         return read_word(w->word, w->width);
-    while ((t = lane_find(lane, ROLE_SRC, w->ga, w->width)) && !enter(t, ROLE_SRC))
+    while ((t = translate_find(lane, ROLE_SRC, w->ga, w->width)) && !enter(t, ROLE_SRC))
         continue;
     if (t) {
         now = read_word(t->base + (w->ga - t->low), w->width);
@@ -79,8 +79,8 @@ static bool holds(struct word_wait *w)
 /* The rank that was to write the word may be lost. */
 static int word_lost(const struct word_wait *w)
 {
-    bool lost = w->losses >= 0 ? w->engine->job.losses > w->losses : anybody_lost(w->engine, w->among);
-    return lost ? ACP_E_LOST : w->others ? sources_gone(w->engine, w->among) : ACP_OK;
+    bool lost = w->losses >= 0 ? w->engine->job.losses > w->losses : any_source_lost(w->engine, w->among);
+    return lost ? ACP_E_LOST : w->others ? any_source_gone(w->engine, w->among) : ACP_OK;
 }
 
 /* Arms before it looks again, so that a writer after the look finds the watch armed. */
@@ -94,7 +94,7 @@ static bool word_ready(void *context)
             w->lost = ACP_OK;
         return true;
     }
-    if (w->watch && now_ns() >= w->arm_at && !atomic_exchange(&w->watch->armed, 1)) {
+    if (w->watch && linux_now_ns() >= w->arm_at && !atomic_exchange(&w->watch->armed, 1)) {
         membarrier_all();
         return holds(w);
     }
@@ -145,20 +145,20 @@ static void watch_give(acp_engine *e, struct watch *watch)
 static int word_look(struct word_wait *w, int64_t timeout_ns)
 {
     acp_engine *e = w->engine;
-    uint64_t start = now_ns(), asked = start;
+    uint64_t start = linux_now_ns(), asked = start;
     bool watching = false;
     for (;;) {
-        int rc = progress_wait(e, word_ready, w, 1000000, ACP_DOING_WAIT_UNTIL);
-        int64_t waited = (int64_t)(now_ns() - start);
+        int rc = wait_ready(e, word_ready, w, 1000000, ACP_DOING_WAIT_UNTIL);
+        int64_t waited = (int64_t)(linux_now_ns() - start);
         if (rc != ACP_E_TIMEOUT || waited >= timeout_ns)
             return rc;
         if (!watching && waited > ANYBODY_NS) {
             watching = true;
-            sources_watch(e, w->among);
+            any_source_watch(e, w->among);
         }
-        if (!e->config.tick || now_ns() - asked < ASK_NS)
+        if (!e->config.tick || linux_now_ns() - asked < ASK_NS)
             continue;
-        asked = now_ns(); /* a signal may have come between two sleeps, or to another thread */
+        asked = linux_now_ns(); /* a signal may have come between two sleeps, or to another thread */
         if (tick(e, ACP_TICK_SIGNAL))
             return ACP_E_INTERRUPTED;
     }
@@ -166,7 +166,7 @@ static int word_look(struct word_wait *w, int64_t timeout_ns)
 
 static void watch_writers(acp_engine *e, const void *among)
 {
-    sources_watch(e, among);
+    any_source_watch(e, among);
 }
 
 int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t value,
@@ -175,13 +175,13 @@ int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t 
     struct word_wait w = {.word = word->address, .width = word->width, .op = op, .value = value,
                           .is_signed = is_signed, .engine = e, .ga = word->ga,
                           .dies = word->dies, .among = among, .losses = losses,
-                          .others = among && !sources_name(e, among)};
+                          .others = among && !any_source_has_self(e, among)};
     for (uint32_t spin = 0; spin < 200; spin++) {
         if (holds(&w))
             return w.gone ? ACP_E_UNREGISTERED : ACP_OK;
-        cpu_relax();
+        linux_cpu_relax();
     }
-    uint64_t start = now_ns();
+    uint64_t start = linux_now_ns();
     int unseen = window_writes(e, word->position);
     int rc;
     wait_unrung(e, unseen);
@@ -189,14 +189,14 @@ int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t 
     w.watch = watch_take(e, word);
     if (w.watch) {
         const struct awaited written = {word_ready, &w, watch_writers, NULL, among};
-        rc = wait_for_anybody(e, &written, timeout_ns, ACP_DOING_WAIT_UNTIL);
+        rc = any_source_wait(e, &written, timeout_ns, ACP_DOING_WAIT_UNTIL);
         watch_give(e, w.watch);
     } else {
         rc = word_look(&w, timeout_ns);
     }
     wait_unrung(e, -unseen);
     if (rc == ACP_E_TIMEOUT || w.lost)
-        sources_polled(e, among);
+        any_source_polled(e, among);
     if (rc != ACP_OK)
         return rc;
     return w.gone ? ACP_E_UNREGISTERED : w.lost;

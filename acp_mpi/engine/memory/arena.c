@@ -37,7 +37,7 @@ static void window_reserve(acp_engine *e, uint64_t starter_end)
     size &= ~(PAGE - 1);
     uint64_t end = STARTER_OFFSET + size;
     if (e->config.window_committed && end > starter_end &&
-        (m->window.fault.status = memory_commit(e, starter_end, end - starter_end,
+        (m->window.fault.status = commit_memory(e, starter_end, end - starter_end,
                                          &m->window.fault)) != ACP_OK) {
         m->window.fault.size = size;
         return;
@@ -61,24 +61,24 @@ static int heap_reserve(acp_engine *e, uint64_t position, acp_fault *fault)
     if (span > m->limit)
         span = m->limit;
     span &= ~(PAGE - 1);
-    uint64_t head = heap_head_size(span);
+    uint64_t head = heap_create_bytes(span);
     m->bump = position > window_end ? position : window_end + GUARD_BYTES;
     if (span < head + GRANULE)
         return ACP_OK;
     uint64_t ready = pinned_end < position + head ? pinned_end : position + head;
-    int rc = ready < position + head ? memory_commit(e, ready, position + head - ready, fault) : ACP_OK;
+    int rc = ready < position + head ? commit_memory(e, ready, position + head - ready, fault) : ACP_OK;
     if (rc != ACP_OK)
         return rc;
     if (position + span + GUARD_BYTES > m->bump)
         m->bump = position + span + GUARD_BYTES;
-    return heap_found(e, position, span, pinned_end);
+    return heap_calls_create(e, position, span, pinned_end);
 }
 
 int acp_window_own(const acp_engine *e, acp_window_part *part, acp_fault *fault)
 {
     const struct memory_state *m = &e->memory;
     uint64_t begin, end = STARTER_OFFSET + m->window.size;
-    heap_range(e, &begin, &end);
+    heap_calls_range(e, &begin, &end);
     *part = (acp_window_part){.base = m->base + STARTER_OFFSET, .size = m->window.size,
                               .probe = m->window.probe, .heap_begin = begin - STARTER_OFFSET,
                               .heap_end = end - STARTER_OFFSET};
@@ -109,7 +109,7 @@ static int file_map(struct memory_state *m, uint64_t least)
     if (m->fd < 0)
         return errno;
     for (;; m->span /= 2) {
-        void *base = map_undumped(m->fd, 0, m->span, PROT_READ | PROT_WRITE);
+        void *base = linux_map(m->fd, 0, m->span, PROT_READ | PROT_WRITE);
         if (base != MAP_FAILED) {
             m->base = base;
             break;
@@ -117,18 +117,18 @@ static int file_map(struct memory_state *m, uint64_t least)
         if (errno != ENOMEM || m->span / 2 < least)
             return errno;
     }
-    if (memory_file_resize(m->fd, m->span) ||
+    if (linux_file_resize(m->fd, m->span) ||
         fcntl(m->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
         return errno;
     return 0;
 }
 
-int memory_create(acp_engine *e, acp_fault *fault)
+int arena_create(acp_engine *e, acp_fault *fault)
 {
     struct memory_state *m = &e->memory;
     uint64_t total = acp_memory_total();
     m->limit = e->config.memory_limit;
-    m->starter_size = page_up(e->config.starter_size);
+    m->starter_size = layout_page_up(e->config.starter_size);
     if (m->limit > total || m->starter_size > m->limit) {
         fault->size = m->limit > total ? m->limit : e->config.starter_size;
         fault->high = m->limit > total ? total : m->limit;
@@ -151,7 +151,7 @@ int memory_create(acp_engine *e, acp_fault *fault)
                              .kind = SEGMENT_MEMORY};
     uint64_t end = STARTER_OFFSET + m->starter_size;
     fault->size = e->config.starter_size;
-    int rc = memory_commit(e, POST_OFFSET, end - POST_OFFSET, fault);
+    int rc = commit_memory(e, POST_OFFSET, end - POST_OFFSET, fault);
     if (rc == ACP_OK)
         window_reserve(e, end);
     if (rc == ACP_OK)
@@ -168,7 +168,7 @@ void acp_memory_statistics_get(acp_engine *e, acp_memory_statistics *out)
 {
     struct memory_state *m = &e->memory;
     pthread_mutex_lock(&e->space);
-    *out = (acp_memory_statistics){.limit = m->limit, .committed = m->committed + heap_committed(e),
+    *out = (acp_memory_statistics){.limit = m->limit, .committed = m->committed + commit_heap_size(e),
                                    .used = m->used,
                                    .starter = e->config.starter_size,
                                    .segments = m->live_segments,
@@ -178,7 +178,7 @@ void acp_memory_statistics_get(acp_engine *e, acp_memory_statistics *out)
 
 /* Every address but the starter's dies and starter memory is zero again. The caller has made sure by a barrier that no
  * operation is under way. Arrays keep their bytes. */
-void memory_reset(acp_engine *e)
+void arena_reset(acp_engine *e)
 {
     uint64_t first = STARTER_OFFSET + e->memory.starter_size;
     for (;;) {
@@ -197,16 +197,16 @@ void memory_reset(acp_engine *e)
         pthread_mutex_unlock(&e->space);
     }
     memset(e->memory.base + STARTER_OFFSET, 0, e->memory.starter_size);
-    heap_empty(e);
+    heap_calls_clear(e);
 }
 
-void memory_await(acp_engine *e)
+void arena_await(acp_engine *e)
 {
     while (atomic_load(&e->memory.users))
         sched_yield();
 }
 
-void memory_close(acp_engine *e)
+void arena_close(acp_engine *e)
 {
     struct memory_state *m = &e->memory;
     pthread_mutex_lock(&e->space);
@@ -217,7 +217,7 @@ void memory_close(acp_engine *e)
 }
 
 /* Threads that are in calls at the end still count memory that they give back. */
-void memory_release(acp_engine *e)
+void arena_free(acp_engine *e)
 {
     struct memory_state *m = &e->memory;
     retirees_close(e);

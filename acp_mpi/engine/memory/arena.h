@@ -4,13 +4,13 @@
 #include "core/engine_state.h"
 
 /* The memory of this rank */
-int memory_create(acp_engine *e, acp_fault *fault);
-void memory_close(acp_engine *e); /* the descriptor */
-void memory_reset(acp_engine *e);
-void memory_release(acp_engine *e);
+int arena_create(acp_engine *e, acp_fault *fault);
+void arena_close(acp_engine *e); /* the descriptor */
+void arena_reset(acp_engine *e);
+void arena_free(acp_engine *e);
 /* Brackets a system call on a memory file, the own one or a peer's, without the space lock: no descriptor is closed
  * until it has returned, so that its number cannot become another file's. False: descriptors are closed, or soon. */
-static inline bool memory_enter(acp_engine *e)
+static inline bool arena_enter(acp_engine *e)
 {
     atomic_fetch_add(&e->memory.users, 1);
     if (!atomic_load(&e->stopping))
@@ -19,11 +19,11 @@ static inline bool memory_enter(acp_engine *e)
     return false;
 }
 
-static inline void memory_leave(acp_engine *e)
+static inline void arena_leave(acp_engine *e)
 {
     atomic_fetch_sub(&e->memory.users, 1);
 }
 
-void memory_await(acp_engine *e); /* all have left; from `stopping` on memory_enter fails */
+void arena_await(acp_engine *e); /* all have left; from `stopping` on memory_enter fails */
 
 #endif

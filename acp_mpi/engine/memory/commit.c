@@ -43,19 +43,19 @@ static struct heap_head *own_heap(const acp_engine *e)
                : NULL;
 }
 
-uint64_t heap_committed(const acp_engine *e)
+uint64_t commit_heap_size(const acp_engine *e)
 {
     const struct heap_head *head = own_heap(e);
     return head ? __atomic_load_n(&head->committed, __ATOMIC_SEQ_CST) : 0;
 }
 
-void memory_count(acp_engine *e, int64_t bytes)
+void commit_count(acp_engine *e, int64_t bytes)
 {
     e->memory.committed += (uint64_t)bytes;
     atomic_store(&e->control->committed, e->memory.committed);
 }
 
-int memory_commit(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault)
+int commit_memory(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault)
 {
     struct memory_state *m = &e->memory;
     int rc = ACP_E_FULL;
@@ -64,11 +64,11 @@ int memory_commit(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *faul
     fault->high = m->limit;
     if (size > m->limit)
         return rc;
-    memory_count(e, (int64_t)size); /* counts before it measures, as a growing heap does */
-    if (m->committed <= m->limit && heap_committed(e) <= m->limit - m->committed)
+    commit_count(e, (int64_t)size); /* counts before it measures, as a growing heap does */
+    if (m->committed <= m->limit && commit_heap_size(e) <= m->limit - m->committed)
         rc = commit_pages(e, offset, size, fault);
     if (rc != ACP_OK)
-        memory_count(e, -(int64_t)size);
+        commit_count(e, -(int64_t)size);
     return rc;
 }
 
@@ -77,7 +77,7 @@ void acp_memory_lower(acp_engine *e, uint64_t limit)
     struct memory_state *m = &e->memory;
     struct heap_head *heap = own_heap(e);
     pthread_mutex_lock(&e->space);
-    uint64_t least = m->committed + heap_committed(e);
+    uint64_t least = m->committed + commit_heap_size(e);
     if (limit < least)
         limit = least;
     if (limit < m->limit) {

@@ -4,8 +4,8 @@
 #include "core/engine.h"
 
 /* The memory behind it */
-int memory_commit(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault);
-void memory_count(acp_engine *e, int64_t bytes); /* committed, or not any more */
-uint64_t heap_committed(const acp_engine *e); /* counted apart: any process makes it grow */
+int commit_memory(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault);
+void commit_count(acp_engine *e, int64_t bytes); /* committed, or not any more */
+uint64_t commit_heap_size(const acp_engine *e); /* counted apart: any process makes it grow */
 
 #endif

@@ -71,7 +71,7 @@ static void order_insert(acp_engine *e, uint32_t slot, const struct region *regi
         m->registered[slot] = (struct range){region->target, region->target + region->length};
     m->live_segments++;
     m->live_private += registered(region);
-    m->used += region->kind == SEGMENT_MEMORY ? page_up(region->length) : 0;
+    m->used += region->kind == SEGMENT_MEMORY ? layout_page_up(region->length) : 0;
 }
 
 static void order_erase(acp_engine *e, const struct region *region)
@@ -83,7 +83,7 @@ static void order_erase(acp_engine *e, const struct region *region)
     e->control->directory_count = count - 1;
     m->live_segments--;
     m->live_private -= registered(region);
-    m->used -= region->kind == SEGMENT_MEMORY ? page_up(region->length) : 0;
+    m->used -= region->kind == SEGMENT_MEMORY ? layout_page_up(region->length) : 0;
 }
 
 static bool take_slot(struct memory_state *m, uint32_t *slot)
@@ -151,7 +151,7 @@ int directory_find(const struct control *c, uint64_t offset, struct region *out)
     uint64_t start = 0;
     for (uint32_t attempt = 1;; attempt++) {
         if (attempt % 1024 == 0) { /* the owner is preempted in the middle of a change, or dead */
-            uint64_t now = now_ns();
+            uint64_t now = linux_now_ns();
             start = start ? start : now;
             if (now - start > CHANGE_NS)
                 break;
@@ -159,7 +159,7 @@ int directory_find(const struct control *c, uint64_t offset, struct region *out)
         }
         uint64_t version = atomic_load_explicit(&c->directory_version, memory_order_acquire);
         if (version & 1) {
-            cpu_relax();
+            linux_cpu_relax();
             continue;
         }
         uint32_t count = c->directory_count, low = 0, high = count;

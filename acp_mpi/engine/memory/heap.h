@@ -89,7 +89,7 @@ static inline uint64_t heap_inside(const struct heap *h, uint64_t at)
     return likely(at <= h->span - sizeof(struct block) && at % 8 == 0) ? at : 0;
 }
 
-static inline struct block *block_at(const struct heap *h, uint64_t at)
+static inline struct block *heap_block(const struct heap *h, uint64_t at)
 {
     return (struct block *)(void *)(h->base + heap_inside(h, at));
 }
@@ -100,17 +100,17 @@ static inline struct heap_kept *heap_kept(const struct heap *h, uint64_t block)
 }
 
 /* The size of a block for `size` bytes; it may get more if the rest would be too small for a block. */
-static inline uint64_t block_for(uint64_t size)
+static inline uint64_t heap_size_for(uint64_t size)
 {
     return ((size ? size : 1) + 2 * BLOCK_HEAD - 1) & ~(BLOCK_HEAD - 1);
 }
 
-static inline uint64_t block_size(const struct heap *h, uint64_t at)
+static inline uint64_t heap_block_size(const struct heap *h, uint64_t at)
 {
-    return block_at(h, at)->size & ~BLOCK_FLAGS;
+    return heap_block(h, at)->size & ~BLOCK_FLAGS;
 }
 
 /* A free block becomes one that is given out, with its whole length. Inside a change. */
-void block_reserve(struct hold *hold, uint64_t at);
+void heap_block_reserve(struct hold *hold, uint64_t at);
 
 #endif

@@ -11,13 +11,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-struct heap *heap_map(acp_engine *e, struct peer *p)
+struct heap *heap_calls_map(acp_engine *e, struct peer *p)
 {
     struct heap *h = atomic_load_explicit(&p->shm.heap, memory_order_acquire);
     const struct control *c = p->shm.control;
     uint64_t position = c->heap_position, span = c->heap_span;
     if (h || position % PAGE || span > p->shm.span || position > p->shm.span - span ||
-        heap_head_size(span) + GRANULE > span || !(h = calloc(1, sizeof *h)))
+        heap_create_bytes(span) + GRANULE > span || !(h = calloc(1, sizeof *h)))
         return h;
     h->span = span;
     h->position = position;
@@ -25,18 +25,18 @@ struct heap *heap_map(acp_engine *e, struct peer *p)
     h->others = &c->committed;
     h->base = p == e->job.own      ? e->memory.base + position
               : e->config.map ? e->config.map(e->config.map_context, &p->row, position, span)
-                              : map_undumped(p->shm.fd, position, span, PROT_READ | PROT_WRITE);
+                              : linux_map(p->shm.fd, position, span, PROT_READ | PROT_WRITE);
     if (h->base == MAP_FAILED || !h->base) {
         free(h);
         return NULL;
     }
     h->head = (struct heap_head *)(void *)h->base;
-    heap_measure(h);
+    heap_create_measure(h);
     atomic_store_explicit(&p->shm.heap, h, memory_order_release);
     return h;
 }
 
-void heap_unmap(acp_engine *e, struct peer *p)
+void heap_calls_unmap(acp_engine *e, struct peer *p)
 {
     struct heap *h = p->shm.heap;
     if (h && p != e->job.own && !e->config.map)
@@ -45,7 +45,7 @@ void heap_unmap(acp_engine *e, struct peer *p)
     p->shm.heap = NULL;
 }
 
-int heap_found(acp_engine *e, uint64_t position, uint64_t span, uint64_t pinned_end)
+int heap_calls_create(acp_engine *e, uint64_t position, uint64_t span, uint64_t pinned_end)
 {
     struct memory_state *m = &e->memory;
     struct heap h = {.base = m->base + position, .span = span, .fd = m->fd, .position = position};
@@ -59,14 +59,14 @@ int heap_found(acp_engine *e, uint64_t position, uint64_t span, uint64_t pinned_
     return directory_publish(e, &region);
 }
 
-void heap_range(const acp_engine *e, uint64_t *begin, uint64_t *end)
+void heap_calls_range(const acp_engine *e, uint64_t *begin, uint64_t *end)
 {
     uint64_t position = e->memory.heap_position;
     struct heap h = {.span = e->memory.heap_span};
     *begin = *end;
     if (!h.span)
         return;
-    heap_measure(&h);
+    heap_create_measure(&h);
     if (position + h.first + BLOCK_HEAD >= *end)
         return;
     *begin = position + h.first + BLOCK_HEAD;
@@ -77,36 +77,36 @@ void heap_range(const acp_engine *e, uint64_t *begin, uint64_t *end)
 static struct heap *heap_of_engine(acp_engine *e)
 {
     pthread_mutex_lock(&e->space);
-    struct heap *h = heap_map(e, e->job.own);
+    struct heap *h = heap_calls_map(e, e->job.own);
     pthread_mutex_unlock(&e->space);
     return h;
 }
 
-void heap_empty(acp_engine *e)
+void heap_calls_clear(acp_engine *e)
 {
     struct heap *h = heap_of_engine(e);
     if (h)
-        heap_clear(h);
+        heap_create_clear(h);
 }
 
-void heap_trim(acp_lane *lane)
+void heap_calls_trim(acp_lane *lane)
 {
     struct heap *h = lane->engine->job.own ? heap_of_engine(lane->engine) : NULL;
     if (h)
-        heap_sweep(lane, h, true, HEAP_PATIENCE_NS);
+        heap_pages_sweep(lane, h, true, HEAP_PATIENCE_NS);
 }
 
-struct heap *heap_at(acp_lane *lane, acp_ga_t ga)
+struct heap *heap_calls_find(acp_lane *lane, acp_ga_t ga)
 {
     acp_engine *e = lane->engine;
-    const struct translation *t = lane_find(lane, ROLE_SRC, ga, 1);
+    const struct translation *t = translate_find(lane, ROLE_SRC, ga, 1);
     if (!t)
         return NULL;
     struct heap *h = atomic_load_explicit(&t->peer->shm.heap, memory_order_acquire);
     if (likely(h != NULL))
         return h;
     pthread_mutex_lock(&e->space);
-    h = heap_map(e, t->peer);
+    h = heap_calls_map(e, t->peer);
     pthread_mutex_unlock(&e->space);
     if (!h)
         fail(lane, ACP_E_FULL, ga, 0);

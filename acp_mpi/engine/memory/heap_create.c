@@ -16,14 +16,14 @@ static uint64_t map_bytes(uint64_t span)
     return (span / GRANULE / 64 + 1) * 8;
 }
 
-uint64_t heap_head_size(uint64_t span)
+uint64_t heap_create_bytes(uint64_t span)
 {
     return (sizeof(struct heap_head) + map_bytes(span) + BLOCK_LEAST + PAGE - 1) & ~(PAGE - 1);
 }
 
-void heap_measure(struct heap *h)
+void heap_create_measure(struct heap *h)
 {
-    h->grid = heap_head_size(h->span);
+    h->grid = heap_create_bytes(h->span);
     h->first = h->grid - BLOCK_LEAST;
     h->end = h->grid + (h->span - h->grid) / GRANULE * GRANULE;
 }
@@ -32,7 +32,7 @@ int heap_look(acp_lane *lane, struct heap *h, acp_heap_statistics *out, int64_t 
 {
     struct hold hold;
     const struct heap_head *head = h->head;
-    int rc = section_enter(&hold, lane, &h->head->section, h, patience_ns);
+    int rc = transaction_enter(&hold, lane, &h->head->section, h, patience_ns);
     if (rc != ACP_OK)
         return rc;
     uint64_t room = h->end - h->first, largest = 0;
@@ -42,16 +42,16 @@ int heap_look(acp_lane *lane, struct heap *h, acp_heap_statistics *out, int64_t 
         uint32_t width = 63 - (uint32_t)__builtin_clzll(head->class_map[level] | 1);
         width %= HEAP_WIDTH;
         uint64_t at = head->lists[level][width];
-        for (uint32_t i = 0; at && i < LISTED && block_whole(h, at, true); i++) {
-            largest = block_size(h, at) > largest ? block_size(h, at) : largest;
-            at = block_at(h, at)->mark;
+        for (uint32_t i = 0; at && i < LISTED && size_class_whole(h, at, true); i++) {
+            largest = heap_block_size(h, at) > largest ? heap_block_size(h, at) : largest;
+            at = heap_block(h, at)->mark;
         }
     }
     *out = (acp_heap_statistics){
         .size = room, .used = head->used, .free = room - head->used, .blocks = head->blocks,
         .largest = largest ? largest - BLOCK_HEAD : 0, .fragments = head->fragments,
         .committed = head->committed + head->pinned * GRANULE, .limit = head->limit};
-    section_leave(&hold);
+    transaction_leave(&hold);
     return ACP_OK;
 }
 
@@ -59,10 +59,10 @@ void heap_create(struct heap *h, uint64_t nonce, uint64_t limit, uint64_t pinned
 {
     struct heap_head *head = h->head;
     uint32_t level, width;
-    heap_measure(h);
+    heap_create_measure(h);
     memset(head, 0, sizeof *head + map_bytes(h->span));
-    section_create(&head->section);
-    section_create(&head->sweeper);
+    transaction_lock_create(&head->section);
+    transaction_lock_create(&head->sweeper);
     head->nonce = nonce;
     head->limit = limit;
     head->kept = KEPT_LEAST;
@@ -71,20 +71,20 @@ void heap_create(struct heap *h, uint64_t nonce, uint64_t limit, uint64_t pinned
     for (uint64_t i = 0; i < head->pinned; i++)
         head->granules[i / 64] |= 1ull << i % 64;
     uint64_t size = h->end - h->first;
-    heap_class(size, &level, &width);
-    *block_at(h, h->first) = (struct block){.size = size | BLOCK_FREE};
+    size_class_of(size, &level, &width);
+    *heap_block(h, h->first) = (struct block){.size = size | BLOCK_FREE};
     head->lists[level][width] = h->first;
     head->class_map[level] = 1ull << width;
     head->level_map = 1ull << level;
     head->fragments = 1;
 }
 
-void heap_clear(struct heap *h)
+void heap_create_clear(struct heap *h)
 {
     struct heap_head *head = h->head;
     uint64_t most = (h->end - h->grid) / GRANULE;
     uint64_t pinned = head->pinned < most ? head->pinned : most;
-    granules_drop(h);
+    heap_pages_drop(h);
     heap_create(h, head->nonce * 5 + 1, head->limit, /* marks of now are none then */
                 pinned ? h->grid + pinned * GRANULE : 0);
 }

@@ -5,11 +5,11 @@
 
 struct heap;
 
-void heap_measure(struct heap *h); /* the fields that follow from its span */
-uint64_t heap_head_size(uint64_t span); /* bytes that must be committed before heap_create */
+void heap_create_measure(struct heap *h); /* the fields that follow from its span */
+uint64_t heap_create_bytes(uint64_t span); /* bytes that must be committed before heap_create */
 /* On zeroed memory. `pinned`: bytes from the beginning that are committed already, for life. */
 void heap_create(struct heap *h, uint64_t nonce, uint64_t limit, uint64_t pinned);
-void heap_clear(struct heap *h); /* while it is not in use */
+void heap_create_clear(struct heap *h); /* while it is not in use */
 int heap_look(acp_lane *lane, struct heap *h, acp_heap_statistics *out, int64_t patience_ns);
 
 #endif

@@ -121,7 +121,7 @@ static int reserve(struct hold *hold, uint64_t size)
 {
     struct heap_head *head = hold->heap->head;
     uint64_t all = head->committed + size;
-    section_set(hold, &head->committed, all);
+    transaction_set(hold, &head->committed, all);
     atomic_thread_fence(memory_order_seq_cst);
     uint64_t others = atomic_load(hold->heap->others);
     uint64_t limit = __atomic_load_n(&head->limit, __ATOMIC_SEQ_CST); /* its owner lowers it */
@@ -159,9 +159,9 @@ static int commit_batch(struct hold *hold, uint64_t first, uint64_t last, uint64
     }
     if (!missing)
         return ACP_OK;
-    if (!memory_enter(e))
+    if (!arena_enter(e))
         return fail(hold->lane, ACP_E_CLOSED, 0, 0);
-    section_begin(hold);
+    transaction_begin(hold);
     int rc = reserve(hold, missing * GRANULE);
     for (uint64_t word = first; word < last && rc == ACP_OK; word++) {
         uint64_t mask = mask_of(word, from, to) & ~map[word];
@@ -169,19 +169,19 @@ static int commit_batch(struct hold *hold, uint64_t first, uint64_t last, uint64
         if (error)
             rc = full(hold->lane, missing * GRANULE, memory_available(), error);
         else if (mask)
-            section_set(hold, &map[word], map[word] | mask);
+            transaction_set(hold, &map[word], map[word] | mask);
     }
     if (rc == ACP_OK) {
-        section_commit(hold);
+        transaction_commit(hold);
         regain(h->head, missing * GRANULE);
     } else {
-        section_cancel(hold);
+        transaction_cancel(hold);
     }
-    memory_leave(e);
+    arena_leave(e);
     return rc;
 }
 
-int granules_need(struct hold *hold, uint64_t low, uint64_t high)
+int heap_pages_commit(struct hold *hold, uint64_t low, uint64_t high)
 {
     uint64_t from, to;
     int rc = ACP_OK;
@@ -198,15 +198,15 @@ static uint64_t candidate(const struct heap *h)
 {
     const struct heap_head *head = h->head;
     uint32_t least, width, tries = 0;
-    heap_class(SWEPT, &least, &width);
+    size_class_of(SWEPT, &least, &width);
     for (uint32_t level = HEAP_LEVELS; level-- > least;) {
         for (uint64_t map = head->class_map[level]; map; map &= map - 1) {
             uint64_t at = head->lists[level][__builtin_ctzll(map) % HEAP_WIDTH]; /* the word may be damaged */
-            for (; at && tries < TRIES; tries++, at = block_at(h, at)->mark) {
+            for (; at && tries < TRIES; tries++, at = heap_block(h, at)->mark) {
                 if (at % 16 || at < h->first || at > h->end - BLOCK_LEAST ||
-                    block_size(h, at) > h->end - at)
+                    heap_block_size(h, at) > h->end - at)
                     return 0;
-                if (granules_in(h, at, at + block_size(h, at)) * GRANULE >= SWEPT)
+                if (granules_in(h, at, at + heap_block_size(h, at)) * GRANULE >= SWEPT)
                     return at;
             }
         }
@@ -218,7 +218,7 @@ static uint64_t candidate(const struct heap *h)
  * meanwhile. */
 static void next_batch(const struct heap *h, uint64_t at, uint64_t *from, uint64_t *to)
 {
-    interior(h, at, at + block_size(h, at), from, to);
+    interior(h, at, at + heap_block_size(h, at), from, to);
     while (*from < *to && !(h->head->granules[*from / 64] >> *from % 64))
         *from = *from / 64 * 64 + 64;
     if (*from < *to)
@@ -231,14 +231,14 @@ static void uncommit(struct hold *hold, uint64_t from, uint64_t to)
 {
     struct heap_head *head = hold->heap->head;
     uint64_t count = 0;
-    section_begin(hold);
+    transaction_begin(hold);
     for (uint64_t word = from / 64; word * 64 < to; word++) {
         uint64_t mask = mask_of(word, from, to) & head->granules[word];
         count += (uint64_t)__builtin_popcountll(mask);
-        section_set(hold, &head->granules[word], head->granules[word] & ~mask);
+        transaction_set(hold, &head->granules[word], head->granules[word] & ~mask);
     }
-    section_set(hold, &head->committed, head->committed - count * GRANULE);
-    section_commit(hold);
+    transaction_set(hold, &head->committed, head->committed - count * GRANULE);
+    transaction_commit(hold);
     head->next_check = 0;
     head->returned += count * GRANULE;
 }
@@ -251,12 +251,12 @@ static void punch(const struct heap *h, uint64_t from, uint64_t to)
                   (off_t)((to - from) * GRANULE));
 }
 
-void granules_drop(const struct heap *h)
+void heap_pages_drop(const struct heap *h)
 {
     punch(h, unpinned(h), last_granule(h));
 }
 
-bool heap_untidy(const struct heap *h)
+bool heap_pages_sweep_due(const struct heap *h)
 {
     uint64_t used = __atomic_load_n(&h->head->used, __ATOMIC_RELAXED);
     return __atomic_load_n(&h->head->freed, __ATOMIC_RELAXED) >= SWEPT &&
@@ -273,55 +273,55 @@ static int sweep_one(struct hold *sweep, int64_t patience_ns)
     struct heap_head *head = h->head;
     struct hold hold;
     uint64_t from, to;
-    int rc = section_enter(&hold, sweep->lane, &head->section, h, patience_ns);
+    int rc = transaction_enter(&hold, sweep->lane, &head->section, h, patience_ns);
     if (rc != ACP_OK)
         return rc;
     uint64_t at = candidate(h);
     if (!at) {
         __atomic_store_n(&head->freed, 0, __ATOMIC_RELAXED);
-        section_leave(&hold);
+        transaction_leave(&hold);
         return ACP_E_FULL;
     }
-    section_begin(sweep);
-    section_begin(&hold);
-    block_reserve(&hold, at);
-    section_set(&hold, &head->sweeper.fresh[0], at + BLOCK_HEAD);
-    section_commit(&hold);
+    transaction_begin(sweep);
+    transaction_begin(&hold);
+    heap_block_reserve(&hold, at);
+    transaction_set(&hold, &head->sweeper.fresh[0], at + BLOCK_HEAD);
+    transaction_commit(&hold);
     next_batch(h, at, &from, &to);
-    section_leave(&hold);
-    bool open = memory_enter(e);
+    transaction_leave(&hold);
+    bool open = arena_enter(e);
     if (open) {
         punch(h, from, to);
-        memory_leave(e);
+        arena_leave(e);
     }
-    rc = open ? section_enter(&hold, sweep->lane, &head->section, h, patience_ns)
+    rc = open ? transaction_enter(&hold, sweep->lane, &head->section, h, patience_ns)
               : fail(sweep->lane, ACP_E_CLOSED, 0, 0);
     if (rc == ACP_OK) {
         uncommit(&hold, from, to); /* afterwards: memory that is not counted must not exist */
-        section_leave(&hold);
+        transaction_leave(&hold);
     }
-    section_cancel(sweep); /* the block goes back, now or, while others hold the heap, with the next sweep */
+    transaction_cancel(sweep); /* the block goes back, now or, while others hold the heap, with the next sweep */
     return sweep->section->version & 1 ? ACP_E_BUSY : rc;
 }
 
 static int sweep_all(acp_lane *lane, struct heap *h, bool all, int64_t patience_ns)
 {
     struct hold sweep;
-    int rc = section_enter(&sweep, lane, &h->head->sweeper, h, patience_ns);
+    int rc = transaction_enter(&sweep, lane, &h->head->sweeper, h, patience_ns);
     if (rc != ACP_OK)
         return rc;
     do
-        rc = all || heap_untidy(h) ? sweep_one(&sweep, HEAP_PATIENCE_NS) : ACP_E_FULL;
+        rc = all || heap_pages_sweep_due(h) ? sweep_one(&sweep, HEAP_PATIENCE_NS) : ACP_E_FULL;
     while (rc == ACP_OK && lane_may_wait(lane));
-    section_leave(&sweep);
+    transaction_leave(&sweep);
     return rc == ACP_E_FULL ? ACP_OK : rc;
 }
 
-int heap_sweep(acp_lane *lane, struct heap *h, bool all, int64_t patience_ns)
+int heap_pages_sweep(acp_lane *lane, struct heap *h, bool all, int64_t patience_ns)
 {
     int rc;
     do
         rc = sweep_all(lane, h, all, patience_ns);
-    while (rc == ACP_E_BUSY && (rc = section_again(lane, patience_ns)) == ACP_OK);
+    while (rc == ACP_E_BUSY && (rc = transaction_lock_retry(lane, patience_ns)) == ACP_OK);
     return rc;
 }

@@ -29,19 +29,19 @@ struct retiree {
 };
 
 /* Released memory, with the guard behind it so that neighbours become one hole. */
-void memory_unpunched(struct memory_state *m, uint64_t offset, uint64_t bytes)
+void retire_punch_later(struct memory_state *m, uint64_t offset, uint64_t bytes)
 {
-    range_push(&m->unpunched, (struct range){offset, offset + bytes + GUARD_BYTES});
+    segment_range_push(&m->unpunched, (struct range){offset, offset + bytes + GUARD_BYTES});
     m->unpunched_bytes += bytes;
 }
 
 /* Without the space lock meanwhile: 0.2 ms a mebibyte. */
-void memory_punch(acp_engine *e)
+void retire_punch(acp_engine *e)
 {
     struct memory_state *m = &e->memory;
     struct ranges list = m->unpunched;
     uint64_t bytes = m->unpunched_bytes;
-    if (!memory_enter(e))
+    if (!arena_enter(e))
         return;
     m->unpunched = (struct ranges){0};
     m->unpunched_bytes = 0;
@@ -50,12 +50,12 @@ void memory_punch(acp_engine *e)
         fallocate(m->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)list.at[i].low,
                   (off_t)(list.at[i].high - list.at[i].low));
     pthread_mutex_lock(&e->space);
-    memory_count(e, -(int64_t)bytes);
+    commit_count(e, -(int64_t)bytes);
     m->next_check = m->committed;
     for (uint32_t i = 0; i < list.count; i++)
-        range_push(&m->free, list.at[i]);
+        segment_range_push(&m->free, list.at[i]);
     free(list.at);
-    memory_leave(e);
+    arena_leave(e);
 }
 
 /* Notes the operations that are under way: their flags are odd. */
@@ -100,7 +100,7 @@ enum due retire_due(const acp_engine *e)
 }
 
 /* With the space lock: gives the offsets of quiet retirees back. */
-bool segment_retirees_step(acp_engine *e)
+bool retire_step(acp_engine *e)
 {
     struct memory_state *m = &e->memory;
     if (!atomic_load_explicit(&m->retiring, memory_order_acquire))
@@ -115,14 +115,14 @@ bool segment_retirees_step(acp_engine *e)
         *at = r->next;
         atomic_fetch_sub(&m->retiring, 1);
         if (r->committed) {
-            memory_unpunched(m, r->range.low, r->range.high - r->range.low - GUARD_BYTES);
+            retire_punch_later(m, r->range.low, r->range.high - r->range.low - GUARD_BYTES);
         } else {
-            range_push(&m->free, r->range);
+            segment_range_push(&m->free, r->range);
         }
         free(r);
     }
     if (m->unpunched_bytes >= PUNCH_BYTES)
-        memory_punch(e);
+        retire_punch(e);
     bool some = m->retirees != NULL;
     pthread_mutex_unlock(&e->space);
     return some;
@@ -185,11 +185,11 @@ int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *tic
         r->ticket = number;
         r->committed = region.kind == SEGMENT_MEMORY;
         if (r->committed) {
-            r->range = (struct range){dead.low, page_up(dead.high) + GUARD_BYTES};
+            r->range = (struct range){dead.low, layout_page_up(dead.high) + GUARD_BYTES};
         } else if (dead.low == region.offset && dead.high == region.offset + region.length) {
-            r->range = (struct range){dead.low & ~(PAGE - 1), page_up(dead.high) + GUARD_BYTES};
+            r->range = (struct range){dead.low & ~(PAGE - 1), layout_page_up(dead.high) + GUARD_BYTES};
         } else { /* only whole pages of a piece: its neighbours use the others */
-            r->range = (struct range){page_up(dead.low), dead.high & ~(PAGE - 1)};
+            r->range = (struct range){layout_page_up(dead.low), dead.high & ~(PAGE - 1)};
         }
         r->next = m->retirees;
         m->retirees = r;
@@ -198,8 +198,8 @@ int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *tic
     pthread_mutex_unlock(&e->space);
     if (ticket)
         *ticket = number;
-    if (segment_retirees_step(e))
-        progress_kick(e);
+    if (retire_step(e))
+        doorbell_kick(e);
     return ACP_OK;
 }
 
@@ -213,11 +213,11 @@ void acp_memory_drop(acp_lane *lane, void *address, uint64_t size)
         return;
     }
     uint64_t offset = (uint64_t)((unsigned char *)address - m->base);
-    uint64_t whole = page_up(size ? size : 1);
+    uint64_t whole = layout_page_up(size ? size : 1);
     pthread_mutex_lock(&e->space); /* its address died in a reset */
-    memory_unpunched(m, offset, whole);
+    retire_punch_later(m, offset, whole);
     if (m->unpunched_bytes >= PUNCH_BYTES)
-        memory_punch(e);
+        retire_punch(e);
     pthread_mutex_unlock(&e->space);
 }
 
@@ -230,7 +230,7 @@ static bool ticket_gone(void *context)
 {
     struct quiet_wait *w = context;
     bool gone = true;
-    segment_retirees_step(w->engine);
+    retire_step(w->engine);
     pthread_mutex_lock(&w->engine->space);
     for (struct retiree *r = w->engine->memory.retirees; r; r = r->next)
         gone = gone && r->ticket != w->ticket;
@@ -243,7 +243,7 @@ int acp_segment_quiet(acp_engine *e, uint64_t ticket, int64_t timeout_ns)
     struct quiet_wait w = {e, ticket};
     if (!atomic_load(&e->memory.retiring))
         return ACP_OK;
-    return progress_wait(e, ticket_gone, &w, timeout_ns, ACP_DOING_UNREGISTER);
+    return wait_ready(e, ticket_gone, &w, timeout_ns, ACP_DOING_UNREGISTER);
 }
 
 void retirees_close(acp_engine *e)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void range_push(struct ranges *list, struct range r)
+void segment_range_push(struct ranges *list, struct range r)
 {
     struct range *last = list->count ? &list->at[list->count - 1] : NULL;
     if (r.low >= r.high)
@@ -60,40 +60,40 @@ static uint64_t take_offsets(struct memory_state *m, uint64_t size)
 
 static bool is_tight(acp_engine *e, uint64_t more)
 {
-    return e->memory.committed + heap_committed(e) + more > e->memory.limit;
+    return e->memory.committed + commit_heap_size(e) + more > e->memory.limit;
 }
 
 int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga, void **address)
 {
     acp_engine *e = lane->engine;
     struct memory_state *m = &e->memory;
-    uint64_t whole = page_up(size ? size : 1);
+    uint64_t whole = layout_page_up(size ? size : 1);
     if (color >= ACP_COLORS)
         return fail(lane, ACP_E_ARGUMENT, 0, size);
     pthread_mutex_lock(&e->space);
     bool possible = size <= m->limit;
     if (possible && is_tight(e, whole)) {
         pthread_mutex_unlock(&e->space);
-        heap_trim(lane);
+        heap_calls_trim(lane);
         pthread_mutex_lock(&e->space);
     }
     lane->fault = (acp_fault){.size = size, .rank = acp_rank(e), .high = m->limit};
     if (possible && is_tight(e, whole) && m->unpunched_bytes)
-        memory_punch(e);
+        retire_punch(e);
     uint64_t offset = possible ? take_offsets(m, whole + GUARD_BYTES) : 0;
     int rc = offset ? ACP_OK : ACP_E_FULL;
     if (rc == ACP_OK)
-        rc = memory_commit(e, offset, whole, &lane->fault);
+        rc = commit_memory(e, offset, whole, &lane->fault);
     if (rc == ACP_OK) {
         struct region region = {.offset = offset, .length = size ? size : 1, .color = color,
                                 .kind = SEGMENT_MEMORY};
         rc = directory_publish(e, &region);
         if (rc != ACP_OK) {
-            memory_unpunched(m, offset, whole);
+            retire_punch_later(m, offset, whole);
             lane->fault.high = ENTRIES_MAX;
         }
     } else if (offset) {
-        range_push(&m->free, (struct range){offset, offset + whole + GUARD_BYTES});
+        segment_range_push(&m->free, (struct range){offset, offset + whole + GUARD_BYTES});
     }
     pthread_mutex_unlock(&e->space);
     if (rc == ACP_OK) {
@@ -121,7 +121,7 @@ int acp_segment_register(acp_lane *lane, void *address, uint64_t size, uint32_t 
                   size <= whole.offset + whole.length - (virtual - base);
     if (!m->registered) /* unused entries take no memory */
         m->registered = calloc(ENTRIES_MAX, sizeof *m->registered);
-    uint64_t offset = m->registered ? take_offsets(m, page_up(into_page + size) + GUARD_BYTES) : 0;
+    uint64_t offset = m->registered ? take_offsets(m, layout_page_up(into_page + size) + GUARD_BYTES) : 0;
     int rc = offset ? ACP_OK : m->registered ? ACP_E_FULL : ACP_E_SYSTEM;
     if (rc == ACP_OK) {
         struct region region = {.offset = offset + into_page, .length = size, .color = color,
@@ -131,7 +131,7 @@ int acp_segment_register(acp_lane *lane, void *address, uint64_t size, uint32_t 
     }
     if (rc == ACP_E_REGIONS) {
         lane->fault.high = ENTRIES_MAX;
-        range_push(&m->free, (struct range){offset, offset + page_up(into_page + size) + GUARD_BYTES});
+        segment_range_push(&m->free, (struct range){offset, offset + layout_page_up(into_page + size) + GUARD_BYTES});
     }
     pthread_mutex_unlock(&e->space);
     if (rc == ACP_OK)

@@ -4,6 +4,6 @@
 #include "core/state/memory.h"
 
 /* Ranges of offsets */
-void range_push(struct ranges *list, struct range r);
+void segment_range_push(struct ranges *list, struct range r);
 
 #endif

@@ -14,7 +14,7 @@
 #define SECTION_LINES 4u /* lines that change with each call: the lock, the journal, the guarded words */
 
 #ifdef ACP_FAULTS
-__attribute__((weak)) void fault_point(void) {}
+__attribute__((weak)) void transaction_fault_point(void) {}
 #endif
 
 static unsigned char *stored_at(const struct hold *h, uint64_t offset)
@@ -42,7 +42,7 @@ static uint64_t chunk(const struct path *p, uint64_t n, uint64_t *size)
 
 static void store_copy(void *to, const void *from, uint64_t size)
 {
-    fault_point();
+    transaction_fault_point();
     memcpy(to, from, size);
     atomic_signal_fence(memory_order_seq_cst);
 }
@@ -146,9 +146,9 @@ static int mend_heap(struct hold *h)
     struct hold heap;
     struct section *s = &h->heap->head->section;
     int rc = h->section == s ? ACP_OK
-                             : section_enter(&heap, h->lane, s, h->heap, HEAP_PATIENCE_NS);
+                             : transaction_enter(&heap, h->lane, s, h->heap, HEAP_PATIENCE_NS);
     if (rc == ACP_OK && h->section != s)
-        section_leave(&heap);
+        transaction_leave(&heap);
     return rc;
 }
 
@@ -176,44 +176,44 @@ static int refused(struct hold *h, int error, int64_t patience_ns)
     return status;
 }
 
-int section_enter(struct hold *h, acp_lane *lane, struct section *s, struct heap *heap,
-                  int64_t patience_ns)
+int transaction_enter(struct hold *h, acp_lane *lane, struct section *s, struct heap *heap,
+                      int64_t patience_ns)
 {
     *h = (struct hold){.lane = lane, .section = s, .heap = heap, .base = heap->base,
                        .last = heap->span - 8};
     uint64_t self = lane->engine->row.pid;
     if (s->patient) {
         if (unlikely(__atomic_load_n(&s->holder, __ATOMIC_RELAXED) != self))
-            meeting(lane, &s->version, SECTION_LINES);
+            backoff_contended(lane, &s->version, SECTION_LINES);
         visit(lane, &s->version);
     }
     int rc;
     do {
-        rc = likely(section_try(lane, s)) ? 0 : section_lock(lane, s, patience_ns);
+        rc = likely(transaction_lock_try(lane, s)) ? 0 : transaction_lock_wait(lane, s, patience_ns);
         if (unlikely(rc))
             return refused(h, rc, patience_ns);
         __atomic_store_n(&s->holder, self, __ATOMIC_RELAXED);
         if (likely(!(s->version & 1)) || (rc = recover(h)) == ACP_OK)
             return ACP_OK;
-        section_leave(h);
-    } while (rc == ACP_E_BUSY && (rc = section_again(lane, patience_ns)) == ACP_OK);
+        transaction_leave(h);
+    } while (rc == ACP_E_BUSY && (rc = transaction_lock_retry(lane, patience_ns)) == ACP_OK);
     return rc;
 }
 
-void section_leave(struct hold *h)
+void transaction_leave(struct hold *h)
 {
-    bool tidy = h->blocks && h->section != &h->heap->head->sweeper && heap_untidy(h->heap);
-    section_unlock(h->section);
+    bool tidy = h->blocks && h->section != &h->heap->head->sweeper && heap_pages_sweep_due(h->heap);
+    transaction_lock_release(h->section);
     if (unlikely(tidy)) {
         acp_fault why = h->lane->fault; /* the caller may have failed for another reason than a busy sweeper */
-        heap_sweep(h->lane, h->heap, false, HEAP_PATIENCE_NS);
+        heap_pages_sweep(h->lane, h->heap, false, HEAP_PATIENCE_NS);
         h->lane->fault = why;
     }
 }
 
 /* Gives back the blocks that the change before could not give back, because the heap was busy: the next change needs
  * the words that name them. */
-void section_settle(struct hold *h)
+void transaction_settle(struct hold *h)
 {
     int rc;
     do
@@ -221,11 +221,11 @@ void section_settle(struct hold *h)
     while ((rc = recover(h)) == ACP_E_BUSY || rc == ACP_E_INTERRUPTED);
 }
 
-void section_begin(struct hold *h)
+void transaction_begin(struct hold *h)
 {
     struct section *s = h->section;
     if (unlikely(s->version & 1))
-        section_settle(h);
+        transaction_settle(h);
     h->blocks = h->damaged = false;
     h->count = 0;
     s->count = 0;
@@ -234,7 +234,7 @@ void section_begin(struct hold *h)
     atomic_thread_fence(memory_order_release); /* readers see the version before the rest */
 }
 
-int section_commit(struct hold *h)
+int transaction_commit(struct hold *h)
 {
     if (unlikely(h->damaged)) {
         redo_drop(h);
@@ -251,7 +251,7 @@ int section_commit(struct hold *h)
     return ACP_OK;
 }
 
-void section_cancel(struct hold *h)
+void transaction_cancel(struct hold *h)
 {
     acp_fault why = h->lane->fault;
     redo_drop(h);
@@ -268,7 +268,7 @@ static uint64_t *free_slot(struct hold *h, uint64_t blocks[SECTION_BLOCKS])
     return i < SECTION_BLOCKS ? &blocks[i] : &h->spill;
 }
 
-int section_take(struct hold *h, uint64_t size, uint64_t *block)
+int transaction_take(struct hold *h, uint64_t size, uint64_t *block)
 {
     uint64_t *slot = free_slot(h, h->section->fresh);
     int rc = heap_take(h->lane, h->heap, size, slot, HEAP_PATIENCE_NS);
@@ -276,7 +276,7 @@ int section_take(struct hold *h, uint64_t size, uint64_t *block)
     return rc;
 }
 
-void section_drop(struct hold *h, uint64_t block)
+void transaction_drop(struct hold *h, uint64_t block)
 {
     store(free_slot(h, h->section->stale), block);
 }
@@ -296,7 +296,7 @@ static void moving(struct hold *h, uint64_t to, uint64_t from, uint64_t size, ui
     store(&s->moving.kind, kind);
 }
 
-void section_shift(struct hold *h, uint64_t to, uint64_t from, uint64_t size)
+void transaction_shift(struct hold *h, uint64_t to, uint64_t from, uint64_t size)
 {
     const struct path path = {to, from, size, (size + SECTION_SCRATCH - 1) / SECTION_SCRATCH};
     moving(h, to, from, size, MOVING_NOW);
@@ -304,7 +304,7 @@ void section_shift(struct hold *h, uint64_t to, uint64_t from, uint64_t size)
         move_on(h, &path);
 }
 
-void section_move(struct hold *h, uint64_t to, uint64_t from, uint64_t size)
+void transaction_move(struct hold *h, uint64_t to, uint64_t from, uint64_t size)
 {
     moving(h, to, from, size, MOVING_LATER);
 }

@@ -62,39 +62,39 @@ struct hold {
 
 /* ACP_FOREVER: until the lock is free or a signal ends the wait, for a caller without another section; else no longer
  * than `patience_ns`, then ACP_E_BUSY. The leader, or a holder of a lock, never waits. */
-int section_enter(struct hold *h, acp_lane *lane, struct section *s, struct heap *heap,
-                  int64_t patience_ns);
-void section_leave(struct hold *h);
+int transaction_enter(struct hold *h, acp_lane *lane, struct section *s, struct heap *heap,
+                      int64_t patience_ns);
+void transaction_leave(struct hold *h);
 
-void section_begin(struct hold *h);
-int section_commit(struct hold *h); /* now it has happened; or ACP_E_DAMAGED, as the call that it is part of */
-void section_cancel(struct hold *h); /* as if it had not begun; the lane keeps its fault */
-static inline void section_set(struct hold *h, uint64_t *word, uint64_t value);
+void transaction_begin(struct hold *h);
+int transaction_commit(struct hold *h); /* now it has happened; or ACP_E_DAMAGED, as the call that it is part of */
+void transaction_cancel(struct hold *h); /* as if it had not begun; the lane keeps its fault */
+static inline void transaction_set(struct hold *h, uint64_t *word, uint64_t value);
 
 struct setting {
     uint64_t *word, value;
 };
 
 /* Different words, all of which go to the journal before the first of them changes. */
-static inline void section_set_all(struct hold *h, const struct setting *settings, uint32_t count);
+static inline void transaction_set_all(struct hold *h, const struct setting *settings, uint32_t count);
 /* A change without a journal: a later holder finishes it, from what is written down elsewhere. */
-static inline void section_open(struct hold *h);
-static inline void section_close(struct hold *h);
-void section_settle(struct hold *h); /* gives back the blocks that the change before could not give back */
-int section_take(struct hold *h, uint64_t size, uint64_t *block); /* ACP_E_BUSY: cancel, try again */
-void section_drop(struct hold *h, uint64_t block);
+static inline void transaction_open(struct hold *h);
+static inline void transaction_close(struct hold *h);
+void transaction_settle(struct hold *h); /* gives back the blocks that the change before could not give back */
+int transaction_take(struct hold *h, uint64_t size, uint64_t *block); /* ACP_E_BUSY: cancel, try again */
+void transaction_drop(struct hold *h, uint64_t block);
 /* Bytes that may overlap, one such call a change. Bytes that they overwrite outside of the source are lost at once
  * with `shift`; with `move` they stay until the change has happened. The change sets no words in their place. */
-void section_shift(struct hold *h, uint64_t to, uint64_t from, uint64_t size);
-void section_move(struct hold *h, uint64_t to, uint64_t from, uint64_t size);
+void transaction_shift(struct hold *h, uint64_t to, uint64_t from, uint64_t size);
+void transaction_move(struct hold *h, uint64_t to, uint64_t from, uint64_t size);
 
 /* Reading without the lock: the values read between the two count if nothing has changed. */
-static inline uint64_t section_look(const struct section *s)
+static inline uint64_t transaction_version(const struct section *s)
 {
     return __atomic_load_n(&s->version, __ATOMIC_ACQUIRE);
 }
 
-static inline bool section_same(const struct section *s, uint64_t looked)
+static inline bool transaction_unchanged(const struct section *s, uint64_t looked)
 {
     atomic_thread_fence(memory_order_acquire);
     return !(looked & 1) && __atomic_load_n(&s->version, __ATOMIC_RELAXED) == looked;
@@ -102,34 +102,34 @@ static inline bool section_same(const struct section *s, uint64_t looked)
 
 /* Stores in program order. Tests stop the process at each of them. */
 #ifdef ACP_FAULTS
-void fault_point(void);
+void transaction_fault_point(void);
 #else
-static inline void fault_point(void) {}
+static inline void transaction_fault_point(void) {}
 #endif
 
 static inline void store(uint64_t *word, uint64_t value)
 {
-    fault_point();
+    transaction_fault_point();
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
     atomic_signal_fence(memory_order_seq_cst); /* later accesses stay behind it, too */
 }
 
-static inline void section_open(struct hold *h)
+static inline void transaction_open(struct hold *h)
 {
     struct section *s = h->section;
     if (unlikely(s->version & 1))
-        section_settle(h);
+        transaction_settle(h);
     store(&s->version, s->version + 1);
     atomic_thread_fence(memory_order_release); /* readers see the version before the rest */
 }
 
-static inline void section_close(struct hold *h)
+static inline void transaction_close(struct hold *h)
 {
     store(&h->section->version, h->section->version + 1);
 }
 
 /* A word of the heap: its old value goes to the journal. */
-static inline void section_set(struct hold *h, uint64_t *word, uint64_t value)
+static inline void transaction_set(struct hold *h, uint64_t *word, uint64_t value)
 {
     struct section *s = h->section;
     uint64_t at = (uint64_t)((unsigned char *)word - h->base), n = h->count;
@@ -144,7 +144,7 @@ static inline void section_set(struct hold *h, uint64_t *word, uint64_t value)
     store(word, value);
 }
 
-static inline void section_set_all(struct hold *h, const struct setting *settings, uint32_t count)
+static inline void transaction_set_all(struct hold *h, const struct setting *settings, uint32_t count)
 {
     struct section *s = h->section;
     const unsigned char *base = h->base;

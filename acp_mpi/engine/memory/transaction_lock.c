@@ -22,7 +22,7 @@ static const struct looking {
 #define ASK_NS ((int64_t)10000000) /* wait between two checks that the holder lives */
 #define SLICE_NS ((int64_t)100000000) /* of a wait, so that a signal is seen */
 
-void section_create(struct section *s)
+void transaction_lock_create(struct section *s)
 {
     memset(s, 0, sizeof *s);
 }
@@ -37,7 +37,7 @@ static bool swap(struct section *s, uint64_t seen, uint64_t word)
     return __atomic_compare_exchange_n(&s->lock, &seen, word, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-bool section_try(acp_lane *lane, struct section *s)
+bool transaction_lock_try(acp_lane *lane, struct section *s)
 {
     return swap(s, 0, word_of(lane->engine));
 }
@@ -47,10 +47,10 @@ static _Atomic uint32_t *bell_of(struct section *s)
     return (_Atomic uint32_t *)(void *)&s->lock; /* the lower half: all processors that this runs on are little-endian */
 }
 
-void section_unlock(struct section *s)
+void transaction_lock_release(struct section *s)
 {
     if (unlikely(__atomic_exchange_n(&s->lock, 0, __ATOMIC_RELEASE) & LOCK_WANTED))
-        futex_wake(bell_of(s), true);
+        linux_futex_wake(bell_of(s), true);
 }
 
 static bool is_abandoned(const acp_engine *e, uint64_t word)
@@ -59,7 +59,7 @@ static bool is_abandoned(const acp_engine *e, uint64_t word)
     bool dead;
     if (pid == e->row.pid)
         return began != (uint32_t)e->row.start_time;
-    uint64_t start_time = process_start_time(pid, &dead);
+    uint64_t start_time = linux_start_time(pid, &dead);
     return dead || (start_time && (uint32_t)start_time != began);
 }
 
@@ -73,15 +73,15 @@ static bool lock_take(acp_lane *lane, struct section *s, uint64_t wanted)
 /* EBUSY: it is still taken. */
 static int lock_for(acp_lane *lane, struct section *s, int64_t ns)
 {
-    uint64_t now = now_ns(), until = now + (uint64_t)ns;
-    for (; now < until; now = now_ns()) {
+    uint64_t now = linux_now_ns(), until = now + (uint64_t)ns;
+    for (; now < until; now = linux_now_ns()) {
         uint64_t seen = __atomic_load_n(&s->lock, __ATOMIC_RELAXED), wanted = seen | LOCK_WANTED;
         int64_t left = (int64_t)(until - now);
         if (!seen && swap(s, 0, word_of(lane->engine) | LOCK_WANTED))
             return 0;
         if (!seen || (seen != wanted && !swap(s, seen, wanted)))
             continue;
-        futex_wait(bell_of(s), (uint32_t)wanted, left < ASK_NS ? left : ASK_NS, true);
+        linux_futex_wait(bell_of(s), (uint32_t)wanted, left < ASK_NS ? left : ASK_NS, true);
         if (lock_take(lane, s, LOCK_WANTED))
             return 0;
     }
@@ -93,32 +93,32 @@ static int lock_for(acp_lane *lane, struct section *s, int64_t ns)
 static int lock_patiently(acp_lane *lane, struct section *s)
 {
     acp_engine *e = lane->engine;
-    uint64_t start = now_ns();
+    uint64_t start = linux_now_ns();
     bool told = false;
     int rc;
-    acp_doing was = doing_begin(e, ACP_DOING_ENTER);
+    acp_doing was = wait_begin(e, ACP_DOING_ENTER);
     while ((rc = lock_for(lane, s, SLICE_NS)) == ETIMEDOUT && !atomic_load(&e->stopping)) {
-        bool is_long = !told && now_ns() - start > LONG_WAIT_NS;
+        bool is_long = !told && linux_now_ns() - start > LONG_WAIT_NS;
         told |= is_long;
         if ((e->config.tick && tick(e, ACP_TICK_SIGNAL)) || (is_long && tick(e, ACP_TICK_LONG))) {
             rc = EINTR;
             break;
         }
     }
-    doing_end(e, ACP_DOING_ENTER, was);
+    wait_end(e, ACP_DOING_ENTER, was);
     return rc;
 }
 
-int section_lock(acp_lane *lane, struct section *s, int64_t patience_ns)
+int transaction_lock_wait(acp_lane *lane, struct section *s, int64_t patience_ns)
 {
     const struct looking *how = s->patient ? &patient : &prompt;
     bool taken = false;
     for (uint32_t all = how->pauses; !taken && all <= how->all; all += how->pauses) {
         for (uint32_t i = 0; i < how->pauses; i++)
-            cpu_relax();
+            linux_cpu_relax();
         if (!s->patient && all % YIELD_EVERY == 0)
             sched_yield();
-        taken = !__atomic_load_n(&s->lock, __ATOMIC_RELAXED) && section_try(lane, s);
+        taken = !__atomic_load_n(&s->lock, __ATOMIC_RELAXED) && transaction_lock_try(lane, s);
     }
     if (taken || lock_take(lane, s, 0))
         return 0;
@@ -127,7 +127,7 @@ int section_lock(acp_lane *lane, struct section *s, int64_t patience_ns)
     return patience_ns != ACP_FOREVER ? lock_for(lane, s, patience_ns) : lock_patiently(lane, s);
 }
 
-int section_again(acp_lane *lane, int64_t patience_ns)
+int transaction_lock_retry(acp_lane *lane, int64_t patience_ns)
 {
     acp_engine *e = lane->engine;
     if (patience_ns != ACP_FOREVER || !lane_may_wait(lane))

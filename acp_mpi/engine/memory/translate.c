@@ -79,7 +79,7 @@ static int view_of(acp_engine *e, struct peer *p, uint64_t low, uint64_t high, b
     if (!v)
         return ACP_E_SYSTEM;
     v->base = e->config.map ? e->config.map(e->config.map_context, &p->row, from, to - from)
-                            : map_undumped(p->shm.fd, from, to - from, PROT_READ | PROT_WRITE);
+                            : linux_map(p->shm.fd, from, to - from, PROT_READ | PROT_WRITE);
     if (v->base == MAP_FAILED || !v->base) {
         free(v);
         return ACP_E_SYSTEM;
@@ -98,7 +98,7 @@ static int view_of(acp_engine *e, struct peer *p, uint64_t low, uint64_t high, b
 static int heap_region(acp_engine *e, struct peer *p, struct region *region)
 {
     pthread_mutex_lock(&e->space);
-    const struct heap *h = heap_map(e, p);
+    const struct heap *h = heap_calls_map(e, p);
     pthread_mutex_unlock(&e->space);
     if (!h)
         return ACP_E_SYSTEM;
@@ -130,7 +130,7 @@ static int region_map(acp_engine *e, struct peer *p, const struct region *region
     int rc = ACP_OK;
     pthread_mutex_lock(&e->space);
     if (region->kind == SEGMENT_HEAP) {
-        const struct heap *h = heap_map(e, p);
+        const struct heap *h = heap_calls_map(e, p);
         if (!h || region->offset < h->position || region->offset + region->length > h->position + h->span)
             rc = ACP_E_DAMAGED;
         else
@@ -152,9 +152,9 @@ static int region_locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct tran
     struct region region, whole;
     if (ga == ACP_GA_NULL)
         return fail(lane, ACP_E_NULL, ga, size);
-    if (ga >> 63 || unlikely(!growth_reaches(e, (uint64_t)rank)))
+    if (ga >> 63 || unlikely(!newcomers_find(e, (uint64_t)rank)))
         return fail(lane, ACP_E_RANK, ga, size);
-    uint32_t slot = slot_of_rank(e, (uint32_t)rank);
+    uint32_t slot = rank_slot_of(e, (uint32_t)rank);
     struct peer **last = &lane->peers[slot % LANE_PEERS], *p = *last;
     if (!p || p->slot != slot)
         p = *last = peer_of_slot(e, slot);
@@ -230,7 +230,7 @@ static struct translation *cached(acp_lane *lane, acp_ga_t ga)
 
 static bool good(const struct translation *t, acp_ga_t ga, uint64_t size)
 {
-    return covers(t, ga, size) && *t->generation == t->live && !t->peer->lost;
+    return translate_covers(t, ga, size) && *t->generation == t->live && !t->peer->lost;
 }
 
 /* With it each access runs a fence, and soon need not. */
@@ -256,7 +256,7 @@ int translate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation *t,
     return rc;
 }
 
-const struct translation *lane_miss(acp_lane *lane, uint32_t role, acp_ga_t ga, uint64_t size)
+const struct translation *translate_miss(acp_lane *lane, uint32_t role, acp_ga_t ga, uint64_t size)
 {
     struct translation t;
     enum reach reach;
@@ -287,7 +287,7 @@ int acp_query_address(acp_lane *lane, acp_ga_t ga, uint64_t size, void **address
 
 void acp_forget_address(acp_engine *e, acp_ga_t ga)
 {
-    struct peer *p = peer_of_slot(e, slot_of_rank(e, acp_ga_rank(ga)));
+    struct peer *p = peer_of_slot(e, rank_slot_of(e, acp_ga_rank(ga)));
     if (p)
         atomic_fetch_sub(&p->shown, 1);
 }

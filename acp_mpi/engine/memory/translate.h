@@ -8,9 +8,9 @@
 
 int translate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation *out,
               enum reach *reach);
-const struct translation *lane_miss(acp_lane *lane, uint32_t role, acp_ga_t ga, uint64_t size);
+const struct translation *translate_miss(acp_lane *lane, uint32_t role, acp_ga_t ga, uint64_t size);
 
-static inline bool covers(const struct translation *t, acp_ga_t ga, uint64_t size)
+static inline bool translate_covers(const struct translation *t, acp_ga_t ga, uint64_t size)
 {
     uint64_t at = ga - t->low;
     return at < t->length && size <= t->length - at;
@@ -18,26 +18,26 @@ static inline bool covers(const struct translation *t, acp_ga_t ga, uint64_t siz
 
 /* The owner of `ga` if this lane has used it lately and only a link leads there: more cannot be known of such an
  * address here. */
-static inline struct peer *far_owner(const acp_lane *lane, acp_ga_t ga)
+static inline struct peer *translate_remote(const acp_lane *lane, acp_ga_t ga)
 {
     const acp_engine *e = lane->engine;
     int64_t rank = acp_ga_rank(ga);
     if (ga >> 63 || ga == ACP_GA_NULL || rank >= (int64_t)e->procs)
         return NULL;
-    uint32_t slot = slot_of_rank(e, (uint32_t)rank);
+    uint32_t slot = rank_slot_of(e, (uint32_t)rank);
     struct peer *p = lane->peers[slot % LANE_PEERS];
     return p && p->slot == slot && p->relation == RELATION_REMOTE && !p->lost ? p : NULL;
 }
 
 /* The region of `ga` if this lane may load and store there, else NULL: with a status in the
  * lane's fault, or ACP_OK there when only another road leads to it. */
-static inline const struct translation *lane_find(acp_lane *lane, uint32_t role, acp_ga_t ga,
-                                                  uint64_t size)
+static inline const struct translation *translate_find(acp_lane *lane, uint32_t role, acp_ga_t ga,
+                                                       uint64_t size)
 {
     const struct translation *t = &lane->recent[role];
-    if (likely(covers(t, ga, size) && *t->generation == t->live && !t->peer->lost))
+    if (likely(translate_covers(t, ga, size) && *t->generation == t->live && !t->peer->lost))
         return t;
-    return lane_miss(lane, role, ga, size);
+    return translate_miss(lane, role, ga, size);
 }
 
 #define ROLE_DST 0u

@@ -35,10 +35,10 @@ static void unmap(acp_engine *e, struct peer *p)
         munmap((void *)(uintptr_t)p->shm.control, CONTROL_SIZE);
         munmap(p->shm.doors, sizeof *p->shm.doors);
     }
-    heap_unmap(e, p);
+    heap_calls_unmap(e, p);
 }
 
-void peers_close(acp_engine *e)
+void unmap_close(acp_engine *e)
 {
     for (struct peer *p = NULL; (p = peer_next(e, p));) {
         if (p->shm.doors && p->relation == RELATION_NODE)
@@ -47,7 +47,7 @@ void peers_close(acp_engine *e)
     }
 }
 
-void peers_free(acp_engine *e)
+void unmap_free(acp_engine *e)
 {
     for (struct peer *p = NULL; (p = peer_next(e, p));) {
         unmap(e, p);
@@ -106,5 +106,5 @@ void acp_engine_bury(acp_engine *e)
         pthread_mutex_unlock(&e->space);
         pthread_mutex_unlock(&e->lock);
     }
-    leader_release(e);
+    progress_leader_release(e);
 }

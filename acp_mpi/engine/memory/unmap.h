@@ -3,7 +3,7 @@
 
 #include "core/engine.h"
 
-void peers_close(acp_engine *e); /* descriptors */
-void peers_free(acp_engine *e); /* mappings */
+void unmap_close(acp_engine *e); /* descriptors */
+void unmap_free(acp_engine *e); /* mappings */
 
 #endif

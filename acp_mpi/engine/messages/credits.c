@@ -8,16 +8,16 @@
 #include "peers/peer.h"
 #include "progress/doorbell.h"
 
-bool mailbox_roomy(const struct mailbox *box)
+bool credits_available(const struct mailbox *box)
 {
     return __atomic_load_n(&box->bytes, __ATOMIC_RELAXED) <= box->bound / 2; /* maybe a moment ago */
 }
 
-uint32_t mail_wanting_take(struct heap *h, bool asked, uint32_t slots[MAIL_WANTING])
+uint32_t credits_take_waiters(struct heap *h, bool asked, uint32_t slots[MAIL_WANTING])
 {
     struct mailbox *box = mailbox_of(h);
     uint32_t count = 0;
-    if (likely(!box->wanting[0]) || (!asked && !mailbox_roomy(box)))
+    if (likely(!box->wanting[0]) || (!asked && !credits_available(box)))
         return 0;
     for (uint32_t i = 0; i < MAIL_WANTING && box->wanting[i]; i++) {
         slots[count++] = (uint32_t)box->wanting[i] - 1;
@@ -26,19 +26,19 @@ uint32_t mail_wanting_take(struct heap *h, bool asked, uint32_t slots[MAIL_WANTI
     return count;
 }
 
-void mail_wanting_wake(acp_engine *e, const uint32_t slots[MAIL_WANTING], uint32_t count)
+void credits_wake(acp_engine *e, const uint32_t slots[MAIL_WANTING], uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         struct peer *p = peer_of_slot(e, slots[i]);
         if (p && (p == e->job.own || peer_attach(e, p) == RELATION_NODE))
-            door_ring(e, p);
+            doorbell_ring(e, p);
     }
     /* Senders by link do not come again by themselves, and may have been rung for once. */
-    if (unlikely(e->mail.stopped) && mailbox_roomy(mailbox_of(mail_heap(e, e->job.own))))
-        progress_kick(e);
+    if (unlikely(e->mail.stopped) && credits_available(mailbox_of(match_heap(e, e->job.own))))
+        doorbell_kick(e);
 }
 
-bool mail_want_room(struct mailbox *box, uint32_t slot)
+bool credits_register(struct mailbox *box, uint32_t slot)
 {
     uint32_t i = 0;
     while (i < MAIL_WANTING && box->wanting[i] && box->wanting[i] != slot + 1)

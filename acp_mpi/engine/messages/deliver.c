@@ -30,7 +30,7 @@ static bool vm_may(const acp_engine *e, const struct peer *to)
     return to != e->job.own && !to->shm.vm_refused && to->shm.control->phase != PHASE_CLOSED;
 }
 
-bool vm_goes(const acp_engine *e, const struct peer *to)
+bool deliver_vm_usable(const acp_engine *e, const struct peer *to)
 {
     return e->config.path != ACP_PATH_OWNER && vm_may(e, to);
 }
@@ -58,7 +58,7 @@ static int into_buffer(struct landing *l, int how)
     return ACP_OK;
 }
 
-int mail_open(acp_lane *lane, struct landing *l)
+int deliver_open(acp_lane *lane, struct landing *l)
 {
     acp_engine *e = lane->engine;
     const struct letter *letter = l->letter;
@@ -69,13 +69,13 @@ int mail_open(acp_lane *lane, struct landing *l)
         l->base = (unsigned char *)(uintptr_t)letter->buffer;
         return into_buffer(l, FILL_LOCAL);
     }
-    if (buffer && letter->global && lane_find(lane, ROLE_DST, letter->global, l->size))
+    if (buffer && letter->global && translate_find(lane, ROLE_DST, letter->global, l->size))
         return into_buffer(l, FILL_GLOBAL);
-    if (share_goes(e, l)) {
-        share_open(lane, l, 0);
+    if (shared_copy_usable(e, l)) {
+        shared_copy_open(lane, l, 0);
         return ACP_OK;
     }
-    bool vm = buffer && vm_goes(e, l->to);
+    bool vm = buffer && deliver_vm_usable(e, l->to);
     if (vm && __atomic_load_n(&letter->attention, __ATOMIC_RELAXED) == ATTENTION_NONE)
         return into_buffer(l, FILL_VM);
     int rc = take_block(lane, l);
@@ -88,15 +88,15 @@ static int fill_global(acp_lane *lane, const struct landing *l, uint64_t at,
     acp_ga_t ga = l->letter->global + at;
     const struct translation *t;
     for (uint32_t attempt = 0; attempt < 3; attempt++)
-        if ((t = lane_find(lane, ROLE_DST, ga, size)) &&
-            write_loaded(lane, t, ga, data, size) == ACP_OK)
+        if ((t = translate_find(lane, ROLE_DST, ga, size)) &&
+            execute_write(lane, t, ga, data, size) == ACP_OK)
             return ACP_OK;
     return lane->fault.status == ACP_OK ? fail(lane, ACP_E_UNREGISTERED, ga, size)
                                         : lane->fault.status;
 }
 
-int fill_vm(acp_lane *lane, const struct landing *l, uint64_t at, const unsigned char *data,
-            uint64_t size)
+int deliver_fill_vm(acp_lane *lane, const struct landing *l, uint64_t at, const unsigned char *data,
+                    uint64_t size)
 {
     struct peer *to = l->to;
     while (size) {
@@ -115,7 +115,7 @@ int fill_vm(acp_lane *lane, const struct landing *l, uint64_t at, const unsigned
                 peer_mark_lost(lane->engine, to);
             fail(lane, rc, 0, size);
             lane->fault.error = error;
-            lane->fault.rank = rank_of_slot(lane->engine, to->slot);
+            lane->fault.rank = rank_table_rank(lane->engine, to->slot);
             return rc;
         }
         data += n;
@@ -137,13 +137,13 @@ static void fill_block(struct landing *l, uint64_t at, const unsigned char *data
     }
 }
 
-int mail_fill(acp_lane *lane, struct landing *l, uint64_t at, const void *data, uint64_t size)
+int deliver_fill(acp_lane *lane, struct landing *l, uint64_t at, const void *data, uint64_t size)
 {
     if (at >= l->size) /* beyond the receive's room */
         return ACP_OK;
     size = size < l->size - at ? size : l->size - at;
     if (l->how == FILL_VM) {
-        int rc = fill_vm(lane, l, at, data, size);
+        int rc = deliver_fill_vm(lane, l, at, data, size);
         if (rc != ACP_E_BUSY || at) /* refused from the beginning: another way */
             return rc;
         if ((rc = take_block(lane, l)) != ACP_OK)
@@ -158,68 +158,68 @@ int mail_fill(acp_lane *lane, struct landing *l, uint64_t at, const void *data, 
     return ACP_OK;
 }
 
-void mail_landed(acp_lane *lane, struct landing *l)
+void deliver_complete(acp_lane *lane, struct landing *l)
 {
-    letter_done(lane, l->to, l->letter, LETTER_DONE);
+    match_done(lane, l->to, l->letter, LETTER_DONE);
 }
 
 void mail_failed(acp_lane *lane, struct landing *l)
 {
     acp_engine *e = lane->engine;
-    letter_done(lane, l->to, l->letter, LETTER_LOST);
+    match_done(lane, l->to, l->letter, LETTER_LOST);
     if (l->to == e->job.own) { /* a receive for it may never come */
         e->mail.losses = 1;
-        progress_kick(e);
+        doorbell_kick(e);
     }
 }
 
-void mail_held(acp_lane *lane, struct landing *l, acp_ga_t block)
+void deliver_held(acp_lane *lane, struct landing *l, acp_ga_t block)
 {
     l->letter->held = block;
     __atomic_store_n(&l->letter->place, PLACE_HELD, __ATOMIC_RELEASE);
-    letter_done(lane, l->to, l->letter, LETTER_DONE);
+    match_done(lane, l->to, l->letter, LETTER_DONE);
 }
 
-int mail_take_back(acp_lane *lane, struct landing *l, const uint64_t *note)
+int deliver_withdraw(acp_lane *lane, struct landing *l, const uint64_t *note)
 {
     struct hold hold;
     uint32_t slots[MAIL_WANTING];
     struct letter *letter = l->letter;
-    int rc = section_enter(&hold, lane, &mailbox_of(l->heap)->section, l->heap, 0);
+    int rc = transaction_enter(&hold, lane, &mailbox_of(l->heap)->section, l->heap, 0);
     if (rc != ACP_OK)
         return rc;
     bool kept = letter->list == AMONG_MESSAGES;
     if (note || kept) {
-        section_begin(&hold);
+        transaction_begin(&hold);
         if (note) {
-            section_set(&hold, &letter->size, 0);
-            section_set(&hold, &letter->note, *note);
-            section_set(&hold, &letter->place, PLACE_INLINE);
+            transaction_set(&hold, &letter->size, 0);
+            transaction_set(&hold, &letter->note, *note);
+            transaction_set(&hold, &letter->place, PLACE_INLINE);
         } else {
-            mail_unkeep(&hold, letter);
-            letter_drop(&hold, letter);
+            match_remove(&hold, letter);
+            mailbox_entry_free(&hold, letter);
         }
-        section_commit(&hold);
+        transaction_commit(&hold);
     }
-    uint32_t count = mail_wanting_take(l->heap, false, slots);
-    section_leave(&hold);
-    mail_wanting_wake(lane->engine, slots, count);
+    uint32_t count = credits_take_waiters(l->heap, false, slots);
+    transaction_leave(&hold);
+    credits_wake(lane->engine, slots, count);
     if (note)
-        letter_done(lane, l->to, letter, LETTER_DONE);
+        match_done(lane, l->to, letter, LETTER_DONE);
     return note || kept ? ACP_OK : ACP_E_HANDLE;
 }
 
-int mail_taken(acp_lane *lane, struct landing *l)
+int deliver_taken(acp_lane *lane, struct landing *l)
 {
     struct hold hold;
-    int rc = section_enter(&hold, lane, &mailbox_of(l->heap)->section, l->heap,
-                           mail_patience(lane));
+    int rc = transaction_enter(&hold, lane, &mailbox_of(l->heap)->section, l->heap,
+                               mail_match_patience(lane));
     if (rc != ACP_OK)
         return rc;
     struct letter *letter = l->letter;
     l->matched = letter->list == AMONG_NONE;
     if (l->matched && letter->room < l->size)
         l->size = letter->room;
-    section_leave(&hold);
+    transaction_leave(&hold);
     return l->matched ? ACP_OK : ACP_E_BUSY;
 }

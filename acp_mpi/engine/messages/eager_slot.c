@@ -15,7 +15,7 @@
 
 static struct eager *eager_of(acp_engine *e, struct peer *p)
 {
-    struct heap *h = mail_heap(e, p);
+    struct heap *h = match_heap(e, p);
     return h ? &mailbox_of(h)->eager : NULL;
 }
 
@@ -78,7 +78,7 @@ static uint64_t await_empty(const struct eager *eager, const struct eager_slot *
         return state;
     for (uint32_t i = 0; i < LOOKS && state % EAGER_STATES != EAGER_EMPTY &&
                          !__atomic_load_n(&eager->closed, __ATOMIC_RELAXED); i++) {
-        cpu_relax();
+        linux_cpu_relax();
         state = __atomic_load_n(&s->state, __ATOMIC_RELAXED);
     }
     if (state / EAGER_CLAIM == claims)
@@ -108,28 +108,28 @@ static bool slot_fill(struct eager *eager, struct eager_slot *s, struct peer *to
     return false;
 }
 
-bool eager_put(acp_engine *e, struct peer *to, const acp_envelope *m, const void *data)
+bool eager_slot_put(acp_engine *e, struct peer *to, const acp_envelope *m, const void *data)
 {
     struct eager *eager = eager_of(e, to);
     uint32_t i = eager_slot_of(m->context, (uint32_t)m->source);
     return eager && to != e->job.own && slot_fill(eager, &eager->slots[i], to, m, data);
 }
 
-void eager_turn(acp_engine *e, struct peer *to, uint64_t context)
+void eager_slot_divert(acp_engine *e, struct peer *to, uint64_t context)
 {
     struct eager *eager = eager_of(e, to);
     if (eager)
         __atomic_fetch_add(&eager->slots[eager_slot_of(context, e->rank)].state, EAGER_TURN, __ATOMIC_RELAXED);
 }
 
-bool eager_turned(acp_engine *e, uint64_t context, uint32_t source)
+bool eager_slot_diverted(acp_engine *e, uint64_t context, uint32_t source)
 {
     const struct eager *eager = eager_of(e, e->job.own);
     uint32_t i = eager_slot_of(context, source);
     return eager && turned(&eager->slots[i]) != atomic_load_explicit(&e->mail.eager_seen[i], memory_order_relaxed);
 }
 
-void eager_found(acp_engine *e, uint64_t context, uint32_t source, bool is)
+void eager_slot_found(acp_engine *e, uint64_t context, uint32_t source, bool is)
 {
     const struct eager *eager = eager_of(e, e->job.own);
     uint32_t i = eager_slot_of(context, source);
@@ -139,7 +139,7 @@ void eager_found(acp_engine *e, uint64_t context, uint32_t source, bool is)
         atomic_store_explicit(&e->mail.eager_seen[i], turned(&eager->slots[i]), memory_order_relaxed);
 }
 
-bool eager_here(acp_engine *e, uint64_t context, uint32_t source)
+bool eager_slot_has(acp_engine *e, uint64_t context, uint32_t source)
 {
     const struct eager *eager = eager_of(e, e->job.own);
     const struct eager_slot *s = eager ? &eager->slots[eager_slot_of(context, source)] : NULL;
@@ -147,7 +147,7 @@ bool eager_here(acp_engine *e, uint64_t context, uint32_t source)
     return s && is_full(s, &state) && is_of(s, context, source);
 }
 
-bool eager_take(acp_engine *e, acp_envelope *m, void *buffer)
+bool eager_slot_take(acp_engine *e, acp_envelope *m, void *buffer)
 {
     struct eager *eager = eager_of(e, e->job.own);
     struct eager_slot *s = eager ? &eager->slots[eager_slot_of(m->context, (uint32_t)m->source)] : NULL;
@@ -169,7 +169,7 @@ static int slot_deliver(acp_lane *lane, struct peer *to, struct eager_slot *s)
     struct landing landing;
     acp_envelope m = {.context = s->context, .source = s->source, .note = s->note,
                       .size = s->size < EAGER_MOST ? s->size : EAGER_MOST};
-    int rc = mail_arrive(lane, to, &m, s->data, true, e->self, &landing);
+    int rc = match_arrive(lane, to, &m, s->data, true, e->self, &landing);
     if (rc == ACP_OK) {
         __atomic_fetch_add(&s->state, EAGER_TURN, __ATOMIC_RELAXED);
         if (to == e->job.own)
@@ -180,7 +180,7 @@ static int slot_deliver(acp_lane *lane, struct peer *to, struct eager_slot *s)
     return rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED ? rc : ACP_OK; /* no room: it is taken from where it is */
 }
 
-int eager_clear(acp_lane *lane)
+int eager_slot_flush(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     struct eager *eager = eager_of(e, e->job.own);
@@ -192,7 +192,7 @@ int eager_clear(acp_lane *lane)
 }
 
 /* A message that another is just moving to the mailbox is not overtaken either, unless that process has died. */
-int eager_recall(acp_lane *lane, struct peer *to, uint64_t context)
+int eager_slot_recall(acp_lane *lane, struct peer *to, uint64_t context)
 {
     uint32_t source = lane->engine->rank;
     struct eager *eager = eager_of(lane->engine, to);
@@ -207,29 +207,29 @@ int eager_recall(acp_lane *lane, struct peer *to, uint64_t context)
     return ACP_OK;
 }
 
-void eager_forget(acp_engine *e)
+void eager_slot_purge(acp_engine *e)
 {
-    struct heap *h = mail_heap(e, e->job.own);
+    struct heap *h = match_heap(e, e->job.own);
     for (uint32_t i = 0; h && i < EAGER_SLOTS; i++) {
         struct eager_slot *s = &mailbox_of(h)->eager.slots[i];
         uint64_t state, context;
         if (!is_full(s, &state))
             continue;
         context = __atomic_load_n(&s->context, __ATOMIC_RELAXED);
-        if (mail_context_ended(mailbox_of(h), context) &&
+        if (purge_finished_has(mailbox_of(h), context) &&
             claim_message(s, context, __atomic_load_n(&s->source, __ATOMIC_RELAXED)))
             become(s, EAGER_EMPTY);
     }
 }
 
-void eager_close(acp_engine *e)
+void eager_slot_close(acp_engine *e)
 {
     struct eager *eager = eager_of(e, e->job.own);
     if (eager)
         __atomic_fetch_add(&eager->closed, 1, __ATOMIC_SEQ_CST);
 }
 
-void eager_open(acp_engine *e)
+void eager_slot_open(acp_engine *e)
 {
     struct eager *eager = eager_of(e, e->job.own);
     if (eager)

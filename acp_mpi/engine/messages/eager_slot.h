@@ -37,21 +37,21 @@ struct eager {
     struct eager_slot slots[EAGER_SLOTS];
 };
 
-bool eager_put(acp_engine *e, struct peer *to, const acp_envelope *m, const void *data);
-void eager_turn(acp_engine *e, struct peer *to, uint64_t context);
-int eager_recall(acp_lane *lane, struct peer *to, uint64_t context);
+bool eager_slot_put(acp_engine *e, struct peer *to, const acp_envelope *m, const void *data);
+void eager_slot_divert(acp_engine *e, struct peer *to, uint64_t context);
+int eager_slot_recall(acp_lane *lane, struct peer *to, uint64_t context);
 
 /* Slots of this process: */
-bool eager_here(acp_engine *e, uint64_t context, uint32_t source); /* is the message there? */
+bool eager_slot_has(acp_engine *e, uint64_t context, uint32_t source); /* is the message there? */
 /* Have some of that sender gone to the mailbox that have not been found there? One `is`, or none is there. */
-bool eager_turned(acp_engine *e, uint64_t context, uint32_t source);
-void eager_found(acp_engine *e, uint64_t context, uint32_t source, bool is);
+bool eager_slot_diverted(acp_engine *e, uint64_t context, uint32_t source);
+void eager_slot_found(acp_engine *e, uint64_t context, uint32_t source, bool is);
 /* The message is taken; `m`, with its context, its source and the size of the buffer, becomes its envelope. */
-bool eager_take(acp_engine *e, acp_envelope *m, void *buffer);
-void eager_forget(acp_engine *e); /* drops messages of finished contexts, which no step will take */
+bool eager_slot_take(acp_engine *e, acp_envelope *m, void *buffer);
+void eager_slot_purge(acp_engine *e); /* drops messages of finished contexts, which no step will take */
 /* No slot is filled from now on; then their messages are moved to the mailbox; ACP_E_BUSY: not all yet. */
-void eager_close(acp_engine *e);
-int eager_clear(acp_lane *lane);
-void eager_open(acp_engine *e);
+void eager_slot_close(acp_engine *e);
+int eager_slot_flush(acp_lane *lane);
+void eager_slot_open(acp_engine *e);
 
 #endif

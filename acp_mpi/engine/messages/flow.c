@@ -14,15 +14,15 @@
 
 #define LOOK_FOR_MEMORY_NS ((uint64_t)10000000)
 
-void courier_later(acp_engine *e, int rc)
+void flow_retry(acp_engine *e, int rc)
 {
     if (rc == ACP_E_BUSY)
         atomic_store(&e->mail.due, true);
     else
-        timer_until(e, now_ns() + LOOK_FOR_MEMORY_NS);
+        reactor_timer(e, linux_now_ns() + LOOK_FOR_MEMORY_NS);
 }
 
-struct courier *courier_of(acp_engine *e, struct peer *p)
+struct courier *flow_of(acp_engine *e, struct peer *p)
 {
     struct courier *c = p->mail.courier;
     _Static_assert(sizeof *c <= KEPT_SMALL, "memory is kept for one");
@@ -39,12 +39,12 @@ struct courier *courier_of(acp_engine *e, struct peer *p)
     return c;
 }
 
-void courier_says(acp_lane *lane, struct courier *c, struct message *m, const void *payload,
-                  uint64_t size)
+void flow_answer(acp_lane *lane, struct courier *c, struct message *m, const void *payload,
+                 uint64_t size)
 {
     m->kind = ACP_MAIL_SAID;
     m->from = lane->engine->self;
-    if (!c->peer->lost && link_command(lane, c->peer, COURIER_COLOR, m, payload, size) == ACP_E_SYSTEM)
+    if (!c->peer->lost && protocol_tcp_command(lane, c->peer, COURIER_COLOR, m, payload, size) == ACP_E_SYSTEM)
         peer_mark_lost(lane->engine, c->peer); /* it waits for that message */
 }
 
@@ -53,29 +53,29 @@ enum due flow_due(const acp_engine *e)
     return e->mail.due ? DUE_SOON : DUE_NOT;
 }
 
-bool couriers_push(acp_lane *lane)
+bool flow_push_all(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     bool any = false;
     atomic_store(&e->mail.due, false);
     for (struct courier *c = e->mail.couriers; c; c = c->next) {
         if (!provided(e)) {
-            courier_later(e, ACP_E_FULL);
+            flow_retry(e, ACP_E_FULL);
             break;
         }
         if (c->late)
-            deliveries_push(lane, c);
+            flow_recv_retry(lane, c);
         if (c->told)
-            courier_room(lane, c);
+            flow_recv_grant(lane, c);
         if (c->deliveries)
-            deliveries_want(lane, c);
+            flow_recv_want(lane, c);
         if (c->parcels)
-            any |= courier_push(lane, c);
+            any |= flow_send_push(lane, c);
     }
     return any;
 }
 
-bool couriers_have_said_all(const acp_engine *e)
+bool flow_all_begun(const acp_engine *e)
 {
     for (const struct courier *c = e->mail.couriers; c; c = c->next)
         for (const struct parcel *p = c->parcels; p; p = p->next)
@@ -84,40 +84,40 @@ bool couriers_have_said_all(const acp_engine *e)
     return true;
 }
 
-void mail_watch(acp_engine *e, struct peer *p)
+void flow_watch(acp_engine *e, struct peer *p)
 {
     link_watch(e, p, COURIER_COLOR);
 }
 
-void couriers_lost(acp_lane *lane, struct peer *p)
+void flow_lost(acp_lane *lane, struct peer *p)
 {
     struct courier *c = p->mail.courier;
     lane->engine->mail.losses = 1;
     if (!c)
         return;
-    parcels_end(lane, c, ACP_E_LOST);
-    courier_tells(lane->engine, c, 0);
+    flow_send_fail(lane, c, ACP_E_LOST);
+    flow_recv_set_told(lane->engine, c, 0);
     c->heard = 0;
-    deliveries_end(lane, c);
+    flow_recv_lost(lane, c);
     if (c->late)
         atomic_store(&lane->engine->mail.due, true);
 }
 
 /* After a reset all messages that were under way are dropped. */
-void couriers_reset(acp_engine *e)
+void flow_reset(acp_engine *e)
 {
     for (struct courier *c = e->mail.couriers; c; c = c->next) {
-        parcels_drop(c, ACP_E_CLOSED);
-        deliveries_drop(c);
-        courier_tells(e, c, 0);
+        flow_send_drop(c, ACP_E_CLOSED);
+        flow_recv_drop(c);
+        flow_recv_set_told(e, c, 0);
         c->heard = 0;
     }
     e->mail.late = 0;
 }
 
-void couriers_close(acp_engine *e)
+void flow_close(acp_engine *e)
 {
-    couriers_reset(e);
+    flow_reset(e);
     while (e->mail.couriers) {
         struct courier *c = e->mail.couriers;
         e->mail.couriers = c->next;

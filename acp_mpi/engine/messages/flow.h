@@ -100,24 +100,24 @@ struct courier {
 };
 
 /* With the lock held. flow.c: */
-struct courier *courier_of(acp_engine *e, struct peer *p); /* NULL: no memory */
+struct courier *flow_of(acp_engine *e, struct peer *p); /* NULL: no memory */
 /* Goes on with the flows later. ACP_E_BUSY: another holds a section. ACP_E_FULL: the own heap is full, and no event
  * tells when there is memory again. */
-void courier_later(acp_engine *e, int rc);
+void flow_retry(acp_engine *e, int rc);
 
 /* Sends an answer of this receiver, in `flags`, with its arguments. */
-void courier_says(acp_lane *lane, struct courier *c, struct message *m, const void *payload,
-                  uint64_t size);
+void flow_answer(acp_lane *lane, struct courier *c, struct message *m, const void *payload,
+                 uint64_t size);
 
 /* Opens a link if there is none: a thread waits for a message of `p`, or for its death. */
-void mail_watch(acp_engine *e, struct peer *p);
+void flow_watch(acp_engine *e, struct peer *p);
 
 /* Messages by link */
 enum due flow_due(const acp_engine *e);
-bool couriers_push(acp_lane *lane); /* pushes every flow as far as it goes; true if any went on */
-bool couriers_have_said_all(const acp_engine *e); /* each message has begun: its peer has it, or a link carries it */
-void couriers_lost(acp_lane *lane, struct peer *p);
-void couriers_reset(acp_engine *e);
-void couriers_close(acp_engine *e);
+bool flow_push_all(acp_lane *lane); /* pushes every flow as far as it goes; true if any went on */
+bool flow_all_begun(const acp_engine *e); /* each message has begun: its peer has it, or a link carries it */
+void flow_lost(acp_lane *lane, struct peer *p);
+void flow_reset(acp_engine *e);
+void flow_close(acp_engine *e);
 
 #endif

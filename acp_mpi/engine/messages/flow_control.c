@@ -23,7 +23,7 @@ static struct parcel *parcel_of(const struct courier *c, uint64_t id)
 static void take_back(acp_lane *lane, struct courier *c, uint64_t id, const void *payload,
                       uint64_t size)
 {
-    struct parcel *p = parcel_new(lane->engine, c, id);
+    struct parcel *p = flow_send_new(lane->engine, c, id);
     if (!p || !(p->own = mail_memory(lane->engine, size))) {
         peer_mark_lost(lane->engine, c->peer); /* the bytes that it waits for are lost */
         return;
@@ -35,8 +35,8 @@ static void take_back(acp_lane *lane, struct courier *c, uint64_t id, const void
     p->state = PARCEL_KEPT;
 }
 
-void courier_said(acp_lane *lane, struct courier *c, const struct message *m,
-                  const unsigned char *payload, uint64_t size)
+void flow_control_handle(acp_lane *lane, struct courier *c, const struct message *m,
+                         const unsigned char *payload, uint64_t size)
 {
     struct parcel *p = parcel_of(c, m->id);
     if (m->flags == WORD_TAKEN && p) {
@@ -57,9 +57,9 @@ void courier_said(acp_lane *lane, struct courier *c, const struct message *m,
             p->began_in_vain = false;
     } else if (m->flags == WORD_ROOM) {
         c->heard = 0;
-        asks_drop(c);
+        flow_solicit_drop(c);
     } else if (m->flags == WORD_ASK) {
-        ask_came(c, m);
+        flow_solicit_arrived(c, m);
     } else if (m->flags == WORD_WANT) {
         if (p && (p->state == PARCEL_KEPT || p->state == PARCEL_BACK) && !p->block) {
             p->state = PARCEL_BEGUN;
@@ -69,7 +69,7 @@ void courier_said(acp_lane *lane, struct courier *c, const struct message *m,
         p->met = true;
         p->state = PARCEL_KEPT;
     } else if (p && p->state == PARCEL_BACK) {
-        parcel_taken_back(c, p);
+        flow_send_cancelled(c, p);
         p = NULL;
     } else if (p && p->state == PARCEL_TRIED) {
         bool met = m->flags == WORD_MET;
@@ -78,7 +78,7 @@ void courier_said(acp_lane *lane, struct courier *c, const struct message *m,
         p->done = met && p->envelope.size <= MAIL_INLINE ? p->envelope.size : 0;
     }
     if (p && p->state != PARCEL_TRIED)
-        ask_over(c, p);
+        flow_solicit_done(c, p);
     if (c->parcels)
-        courier_push(lane, c);
+        flow_send_push(lane, c);
 }

@@ -7,7 +7,7 @@ struct courier;
 struct message;
 
 /* The peer's answers */
-void courier_said(acp_lane *lane, struct courier *c, const struct message *m,
-                  const unsigned char *payload, uint64_t size);
+void flow_control_handle(acp_lane *lane, struct courier *c, const struct message *m,
+                         const unsigned char *payload, uint64_t size);
 
 #endif

@@ -21,10 +21,10 @@ static void say(acp_lane *lane, struct courier *c, enum courier_word word, uint6
                 const void *payload, uint64_t size)
 {
     struct message m = {.flags = (uint8_t)word, .id = id};
-    courier_says(lane, c, &m, payload, size);
+    flow_answer(lane, c, &m, payload, size);
 }
 
-void courier_tells(acp_engine *e, struct courier *c, uint8_t word)
+void flow_recv_set_told(acp_engine *e, struct courier *c, uint8_t word)
 {
     if (word == WORD_FULL && c->told != WORD_FULL)
         atomic_fetch_add(&e->mail.stopped, 1);
@@ -36,15 +36,15 @@ void courier_tells(acp_engine *e, struct courier *c, uint8_t word)
 
 static const struct mailbox *own_box(acp_engine *e)
 {
-    struct heap *h = mail_heap(e, e->job.own);
+    struct heap *h = match_heap(e, e->job.own);
     return h ? mailbox_of(h) : NULL;
 }
 
-void courier_room(acp_lane *lane, struct courier *c)
+void flow_recv_grant(acp_lane *lane, struct courier *c)
 {
-    if (!mailbox_roomy(own_box(lane->engine)))
+    if (!credits_available(own_box(lane->engine)))
         return;
-    courier_tells(lane->engine, c, 0);
+    flow_recv_set_told(lane->engine, c, 0);
     say(lane, c, WORD_ROOM, 0, NULL, 0);
 }
 
@@ -70,7 +70,7 @@ static void fill(acp_lane *lane, struct delivery *d, uint64_t at, const void *da
 {
     uint64_t most = d->landing.size > at ? d->landing.size - at : 0;
     if (most)
-        mail_fill(lane, &d->landing, at, data, size < most ? size : most);
+        deliver_fill(lane, &d->landing, at, data, size < most ? size : most);
     d->come = at + size;
 }
 
@@ -82,24 +82,24 @@ static void keep_there(acp_lane *lane, struct courier *c, const struct message *
     if (m->flags & COURIER_KEPT)
         return;
     if (!c->told)
-        courier_tells(lane->engine, c, WORD_KEEP);
+        flow_recv_set_told(lane->engine, c, WORD_KEEP);
     say(lane, c, WORD_KEEP, m->id, whole ? payload : NULL, whole ? size : 0);
 }
 
 /* A receive has a message kept there and has a buffer for it: its bytes come straight here, without a block there. */
 static void want(acp_lane *lane, struct courier *c, struct delivery *d)
 {
-    if (d->open || d->wanted || !d->kept || !mail_wanted(&d->landing))
+    if (d->open || d->wanted || !d->kept || !deliver_wanted(&d->landing))
         return;
-    int rc = d->landing.matched ? ACP_OK : mail_taken(lane, &d->landing);
+    int rc = d->landing.matched ? ACP_OK : deliver_taken(lane, &d->landing);
     d->wanted = rc == ACP_OK && d->landing.letter->buffer;
     if (d->wanted)
         say(lane, c, WORD_WANT, d->id, NULL, 0);
     else if (rc != ACP_OK)
-        courier_later(lane->engine, ACP_E_BUSY);
+        flow_retry(lane->engine, ACP_E_BUSY);
 }
 
-void deliveries_want(acp_lane *lane, struct courier *c)
+void flow_recv_want(acp_lane *lane, struct courier *c)
 {
     for (struct delivery *d = c->deliveries; d; d = d->next)
         want(lane, c, d);
@@ -114,17 +114,17 @@ static int arrive(acp_lane *lane, struct courier *c, const acp_envelope *envelop
                   const void *data, struct landing *landing)
 {
     acp_engine *e = lane->engine;
-    int rc = mail_arrive(lane, e->job.own, envelope, data, false, e->self, landing);
+    int rc = match_arrive(lane, e->job.own, envelope, data, false, e->self, landing);
     if (rc != ACP_E_FULL)
         return rc;
     if (c->told != WORD_FULL)
-        courier_tells(e, c, WORD_FULL);
-    rc = mail_arrive(lane, e->job.own, envelope, data, true, e->self, landing);
+        flow_recv_set_told(e, c, WORD_FULL);
+    rc = match_arrive(lane, e->job.own, envelope, data, true, e->self, landing);
     if (c->stops && rc != ACP_E_BUSY) {
         struct message m = {.flags = WORD_FULL,
                             .after = __atomic_load_n(&own_box(e)->sequence, __ATOMIC_RELAXED)};
         c->stops = false;
-        courier_says(lane, c, &m, NULL, 0);
+        flow_answer(lane, c, &m, NULL, 0);
     }
     return rc;
 }
@@ -145,7 +145,7 @@ static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
                      const unsigned char *payload, uint64_t size)
 {
     acp_envelope envelope = {.context = m->dst, .tag = (int64_t)m->src, .size = m->a, .note = m->b,
-                             .source = rank_of_slot(lane->engine, c->peer->slot)};
+                             .source = rank_table_rank(lane->engine, c->peer->slot)};
     struct delivery **at = delivery_of(c, m->id), *d = *at;
     bool tried = m->flags & COURIER_MEET;
     if (size != brought(m))
@@ -154,8 +154,8 @@ static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
         struct landing landing;
         acp_engine *e = lane->engine;
         uint64_t from = m->flags & COURIER_ASKED ? m->after - 1 : 0;
-        int rc = tried ? mail_meet(lane, e->job.own, &envelope, payload,
-                                   (struct places){from, m->after}, e->self, &landing)
+        int rc = tried ? match_posted(lane, e->job.own, &envelope, payload,
+                                      (struct places){from, m->after}, e->self, &landing)
                        : arrive(lane, c, &envelope, payload, &landing);
         if (tried && (rc == ACP_E_FULL || (rc == ACP_OK && !landing.open))) {
             say(lane, c, rc == ACP_OK ? WORD_MET : WORD_MISSED, m->id, NULL, 0);
@@ -175,7 +175,7 @@ static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
         *at = d;
         c->deliveries_end = &d->next;
     }
-    int rc = d->landing.held || m->flags & COURIER_KEPT ? ACP_E_FULL : mail_open(lane, &d->landing);
+    int rc = d->landing.held || m->flags & COURIER_KEPT ? ACP_E_FULL : deliver_open(lane, &d->landing);
     if (rc == ACP_E_BUSY)
         return rc;
     if (rc != ACP_OK) {
@@ -191,7 +191,7 @@ static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
     }
     fill(lane, d, 0, payload, size);
     if (d->come == d->size) {
-        mail_landed(lane, &d->landing);
+        deliver_complete(lane, &d->landing);
         drop(c, at);
     } else {
         say(lane, c, WORD_TAKEN, m->id, NULL, 0);
@@ -204,14 +204,14 @@ static void part_here(acp_lane *lane, struct courier *c, const struct message *m
                       const unsigned char *payload, uint64_t size)
 {
     struct delivery **at = delivery_of(c, m->id), *d = *at;
-    if (d && d->wanted && !m->a && mail_open(lane, &d->landing) == ACP_OK)
+    if (d && d->wanted && !m->a && deliver_open(lane, &d->landing) == ACP_OK)
         d->open = true;
     if (!d || !d->open || m->a != d->come || size > d->size - d->come)
         return;
     fill(lane, d, m->a, payload, size);
     if (d->come < d->size)
         return;
-    mail_landed(lane, &d->landing);
+    deliver_complete(lane, &d->landing);
     drop(c, at);
 }
 
@@ -222,10 +222,10 @@ static int where_here(acp_lane *lane, struct courier *c, const struct message *m
     bool comes = m->after, left = m->flags & COURIER_LEFT;
     int rc = ACP_E_HANDLE;
     if (d && !d->open && comes) {
-        mail_held(lane, &d->landing, m->after);
+        deliver_held(lane, &d->landing, m->after);
         rc = ACP_OK;
     } else if (d && !d->open) {
-        rc = mail_take_back(lane, &d->landing, left ? &m->b : NULL);
+        rc = deliver_withdraw(lane, &d->landing, left ? &m->b : NULL);
     }
     if (rc == ACP_E_BUSY)
         return rc;
@@ -261,21 +261,21 @@ static void late_drop(acp_lane *lane, struct late **at)
     atomic_fetch_sub(&lane->engine->mail.late, 1);
 }
 
-void deliveries_push(acp_lane *lane, struct courier *c)
+void flow_recv_retry(acp_lane *lane, struct courier *c)
 {
     for (struct late *l; (l = c->late);) {
         int rc = ACP_E_FULL;
         if (provided(lane->engine))
             rc = frame_here(lane, c, &l->message, l->size ? l->payload : NULL, l->size);
         if (not_yet(rc)) {
-            courier_later(lane->engine, rc);
+            flow_retry(lane->engine, rc);
             return;
         }
         late_drop(lane, &c->late);
     }
     c->late_end = &c->late;
     if (c->peer->lost)
-        deliveries_end(lane, c);
+        flow_recv_lost(lane, c);
 }
 
 /* Handles the deferred frames of messages that have begun: they need no room, but wait behind a frame that does. */
@@ -308,18 +308,18 @@ static void come_later(acp_lane *lane, struct courier *c, const struct message *
     *c->late_end = l;
     c->late_end = &l->next;
     atomic_fetch_add(&lane->engine->mail.late, 1);
-    courier_later(lane->engine, rc);
+    flow_retry(lane->engine, rc);
 }
 
-void courier_frame(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
-                   const unsigned char *payload, uint64_t size)
+void flow_recv_frame(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                     const unsigned char *payload, uint64_t size)
 {
     (void)link;
-    struct courier *c = courier_of(lane->engine, from);
+    struct courier *c = flow_of(lane->engine, from);
     if (!c) {
         peer_mark_lost(lane->engine, from);
     } else if (m->kind == ACP_MAIL_SAID) {
-        courier_said(lane, c, m, payload, size);
+        flow_control_handle(lane, c, m, payload, size);
     } else {
         int rc = c->late ? ACP_E_BUSY : frame_here(lane, c, m, payload, size);
         if (not_yet(rc))
@@ -328,7 +328,7 @@ void courier_frame(acp_lane *lane, struct peer *from, struct link *link, const s
 }
 
 /* The peer is dead: the rest will not come. A message without room yet is still delivered later. */
-void deliveries_end(acp_lane *lane, struct courier *c)
+void flow_recv_lost(acp_lane *lane, struct courier *c)
 {
     uint64_t stuck = c->late ? c->late->message.id : 0;
     bring_late(lane, c, stuck);
@@ -342,7 +342,7 @@ void deliveries_end(acp_lane *lane, struct courier *c)
     }
 }
 
-void deliveries_drop(struct courier *c)
+void flow_recv_drop(struct courier *c)
 {
     while (c->deliveries)
         drop(c, &c->deliveries);

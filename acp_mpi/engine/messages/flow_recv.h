@@ -9,14 +9,14 @@ struct link;
 struct peer;
 
 /* Input */
-void courier_frame(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
-                   const unsigned char *payload, uint64_t size);
-void deliveries_push(acp_lane *lane, struct courier *c);
-void deliveries_end(acp_lane *lane, struct courier *c); /* the peer is dead */
-void deliveries_drop(struct courier *c);
-void deliveries_want(acp_lane *lane, struct courier *c); /* a receive may have taken one */
+void flow_recv_frame(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                     const unsigned char *payload, uint64_t size);
+void flow_recv_retry(acp_lane *lane, struct courier *c);
+void flow_recv_lost(acp_lane *lane, struct courier *c); /* the peer is dead */
+void flow_recv_drop(struct courier *c);
+void flow_recv_want(acp_lane *lane, struct courier *c); /* a receive may have taken one */
 /* records in `told` what the peer knows from now on */
-void courier_tells(acp_engine *e, struct courier *c, uint8_t word);
-void courier_room(acp_lane *lane, struct courier *c); /* tells the peer, if there is room */
+void flow_recv_set_told(acp_engine *e, struct courier *c, uint8_t word);
+void flow_recv_grant(acp_lane *lane, struct courier *c); /* tells the peer, if there is room */
 
 #endif

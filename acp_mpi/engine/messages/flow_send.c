@@ -28,7 +28,7 @@ static int control_say(acp_lane *lane, struct courier *c, struct message *m, con
                        uint64_t size)
 {
     m->from = lane->engine->self;
-    return link_command(lane, c->peer, COURIER_COLOR, m, payload, size);
+    return protocol_tcp_command(lane, c->peer, COURIER_COLOR, m, payload, size);
 }
 
 static struct message opening(uint64_t id, const acp_envelope *envelope)
@@ -47,10 +47,10 @@ static bool one_frame(uint64_t size)
 static bool room(acp_engine *e, const struct courier *c)
 {
     const struct link *link = c->peer->tcp.links[COURIER_COLOR];
-    bool provided = !link || outbox_provide(&e->tcp.outbox_spares);
+    bool provided = !link || tcp_send_queue_provide(&e->tcp.outbox_spares);
     if (!provided)
-        courier_later(e, ACP_E_FULL);
-    return provided && (!link || link_room(link));
+        flow_retry(e, ACP_E_FULL);
+    return provided && (!link || link_io_room(link));
 }
 
 /* May a message begin now, and are its bytes to go with it? */
@@ -63,7 +63,7 @@ static bool may_bring(const struct courier *c, uint64_t size)
     return size <= MAIL_INLINE || c->heard != WORD_KEEP;
 }
 
-struct parcel *parcel_new(acp_engine *e, struct courier *c, uint64_t id)
+struct parcel *flow_send_new(acp_engine *e, struct courier *c, uint64_t id)
 {
     struct parcel *p = mail_memory(e, sizeof *p);
     _Static_assert(sizeof *p <= KEPT_SMALL, "memory is kept for one");
@@ -107,7 +107,7 @@ static int begin(acp_lane *lane, struct courier *c, struct parcel *p)
     return control_say(lane, c, &m, p->data, p->done);
 }
 
-int parcel_try(acp_lane *lane, struct courier *c, struct parcel *p, uint8_t asked, uint64_t before)
+int flow_send_try(acp_lane *lane, struct courier *c, struct parcel *p, uint8_t asked, uint64_t before)
 {
     struct message m = opening(p->id, &p->envelope);
     m.flags = COURIER_MEET | asked;
@@ -130,21 +130,21 @@ static int bring_more(acp_lane *lane, struct courier *c, struct parcel *p)
 static int keep_more(acp_lane *lane, struct courier *c, struct parcel *p)
 {
     acp_engine *e = lane->engine;
-    struct heap *h = mail_heap(e, e->job.own);
+    struct heap *h = match_heap(e, e->job.own);
     int rc = !h         ? fail(lane, ACP_E_FULL, ACP_GA_NULL, p->envelope.size)
              : p->block ? ACP_OK
-                        : held_take(lane, h, c->peer, p->envelope.size, &p->block, 0);
+                        : sender_heap_take(lane, h, c->peer, p->envelope.size, &p->block, 0);
     if (rc != ACP_OK)
         return rc;
     uint64_t left = p->envelope.size - p->done, size = left < SLICE_BYTES ? left : SLICE_BYTES;
-    memcpy(held_bytes(h, p->block) + p->done, p->data + p->done, size);
+    memcpy(sender_heap_bytes(h, p->block) + p->done, p->data + p->done, size);
     p->done += size;
     if (p->done < p->envelope.size)
         return ACP_OK;
     uint64_t block = p->block;
     p->block = 0; /* the peer's from now on, even if it is dead */
     struct message m = {.kind = ACP_MAIL_WHERE, .id = p->id,
-                        .after = held_hand_over(e, h, c->peer, block)};
+                        .after = sender_heap_hand_over(e, h, c->peer, block)};
     rc = control_say(lane, c, &m, NULL, 0);
     if (rc != ACP_OK) /* the peer does not learn of it */
         held_give(lane, h, block, c->peer->slot, 0);
@@ -177,11 +177,11 @@ static bool begin_some(acp_lane *lane, struct courier *c, int *rc)
         if (!room(e, c))
             break;
         p->began_in_vain = c->heard == WORD_FULL;
-        *rc = p->began_in_vain ? parcel_try(lane, c, p, 0, c->full_at) : begin(lane, c, p);
+        *rc = p->began_in_vain ? flow_send_try(lane, c, p, 0, c->full_at) : begin(lane, c, p);
         any = true;
     }
     if (c->heard == WORD_FULL && *rc == ACP_OK && room(e, c))
-        any |= ask_answer(lane, c, rc);
+        any |= flow_solicit_answer(lane, c, rc);
     return any;
 }
 
@@ -205,9 +205,9 @@ static bool go_on(acp_lane *lane, struct courier *c, int *rc)
             int kept = keep_more(lane, c, p);
             ready = kept == ACP_OK && p->done == p->envelope.size;
             if (kept == ACP_E_BUSY || kept == ACP_E_FULL)
-                courier_later(e, kept);
+                flow_retry(e, kept);
             else if (kept == ACP_OK && !ready)
-                courier_later(e, ACP_E_BUSY); /* its next turn */
+                flow_retry(e, ACP_E_BUSY); /* its next turn */
             else
                 *rc = kept;
         }
@@ -221,9 +221,9 @@ static bool go_on(acp_lane *lane, struct courier *c, int *rc)
     return any;
 }
 
-void parcels_drop(struct courier *c, int status)
+void flow_send_drop(struct courier *c, int status)
 {
-    asks_drop(c);
+    flow_solicit_drop(c);
     while (c->parcels) {
         parcel_settle(c->parcels, status);
         parcel_end(c, &c->parcels);
@@ -231,17 +231,17 @@ void parcels_drop(struct courier *c, int status)
 }
 
 /* A block that the peer does not know of goes back; if the heap is held just then, at the peer's death. */
-void parcels_end(acp_lane *lane, struct courier *c, int status)
+void flow_send_fail(acp_lane *lane, struct courier *c, int status)
 {
     acp_engine *e = lane->engine;
-    struct heap *h = mail_heap(e, e->job.own);
+    struct heap *h = match_heap(e, e->job.own);
     for (struct parcel *p = c->parcels; p; p = p->next)
-        if (p->block && held_drop(lane, h, p->block, 0) == ACP_E_BUSY)
-            held_hand_over(e, h, c->peer, p->block);
-    parcels_drop(c, status);
+        if (p->block && sender_heap_drop(lane, h, p->block, 0) == ACP_E_BUSY)
+            sender_heap_hand_over(e, h, c->peer, p->block);
+    flow_send_drop(c, status);
 }
 
-bool courier_push(acp_lane *lane, struct courier *c)
+bool flow_send_push(acp_lane *lane, struct courier *c)
 {
     int rc = ACP_OK;
     bool any = false, more = true;
@@ -253,10 +253,10 @@ bool courier_push(acp_lane *lane, struct courier *c)
         more = begin_some(lane, c, &rc);
         more |= go_on(lane, c, &rc);
         if (corks && (link = c->peer->tcp.links[COURIER_COLOR]))
-            link_uncork(lane, link);
+            link_io_uncork(lane, link);
     }
     if (rc != ACP_OK)
-        parcels_end(lane, c, rc);
+        flow_send_fail(lane, c, rc);
     return any;
 }
 
@@ -264,7 +264,7 @@ bool courier_push(acp_lane *lane, struct courier *c)
 static void parcel_post(acp_lane *lane, struct courier *c, acp_request *r, const void *data)
 {
     acp_engine *e = lane->engine;
-    struct parcel *p = parcel_new(e, c, 0);
+    struct parcel *p = flow_send_new(e, c, 0);
     if (!p) {
         request_over(r, ACP_E_SYSTEM);
         return;
@@ -273,13 +273,13 @@ static void parcel_post(acp_lane *lane, struct courier *c, acp_request *r, const
     p->envelope = r->envelope;
     p->data = data;
     p->request = r;
-    asks_meet(c, p);
-    courier_push(lane, c);
+    flow_solicit_match(c, p);
+    flow_send_push(lane, c);
     if (e->mail.due || atomic_load(&e->progress.callers)) /* another thread may wait for this progress */
-        progress_kick(e);
+        doorbell_kick(e);
 }
 
-void parcel_taken_back(struct courier *c, struct parcel *p)
+void flow_send_cancelled(struct courier *c, struct parcel *p)
 {
     struct parcel **at = &c->parcels;
     while (*at != p)
@@ -301,7 +301,7 @@ static int ask_back(struct courier *c, struct parcel *p, const uint64_t *note)
     return note ? ACP_OK : ACP_E_BUSY;
 }
 
-int parcel_withdraw(acp_request *r, const uint64_t *note)
+int flow_send_withdraw(acp_request *r, const uint64_t *note)
 {
     acp_engine *e = r->engine;
     int rc = ACP_E_HANDLE;
@@ -322,19 +322,19 @@ int parcel_withdraw(acp_request *r, const uint64_t *note)
         p->envelope.size = 0;
         p->envelope.note = *note;
     } else if (rc == ACP_OK) {
-        parcel_taken_back(c, p);
+        flow_send_cancelled(c, p);
     }
     pthread_mutex_unlock(&e->lock);
     return rc;
 }
 
-int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
-                  acp_request **request)
+int flow_send_message(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
+                      acp_request **request)
 {
     acp_engine *e = lane->engine;
     int rc = ACP_OK;
     pthread_mutex_lock(&e->lock);
-    struct courier *c = courier_of(e, to);
+    struct courier *c = flow_of(e, to);
     *request = NULL;
     if (!c) {
         rc = fail(lane, ACP_E_SYSTEM, ACP_GA_NULL, envelope->size);

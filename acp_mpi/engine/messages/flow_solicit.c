@@ -27,7 +27,7 @@ static bool ask_fits(const struct ask *ask, const struct parcel *p)
            (ask->tag == ACP_ANY || ask->tag == p->envelope.tag);
 }
 
-void asks_meet(struct courier *c, const struct parcel *p)
+void flow_solicit_match(struct courier *c, const struct parcel *p)
 {
     for (struct ask *ask = c->asks; ask; ask = ask->next)
         if (ask_fits(ask, p))
@@ -45,14 +45,14 @@ static void ask_drop(struct courier *c, struct ask *ask)
     free(ask);
 }
 
-void asks_drop(struct courier *c)
+void flow_solicit_drop(struct courier *c)
 {
     while (c->asks)
         ask_drop(c, c->asks);
     c->tried = NULL;
 }
 
-void ask_over(struct courier *c, const struct parcel *p)
+void flow_solicit_done(struct courier *c, const struct parcel *p)
 {
     if (c->tried != p)
         return;
@@ -60,7 +60,7 @@ void ask_over(struct courier *c, const struct parcel *p)
     c->tried = NULL;
 }
 
-void ask_came(struct courier *c, const struct message *m)
+void flow_solicit_arrived(struct courier *c, const struct message *m)
 {
     struct ask *ask = c->heard == WORD_FULL ? calloc(1, sizeof *ask) : NULL;
     if (!ask)
@@ -79,7 +79,7 @@ static struct parcel *meant(struct courier *c, const struct ask *ask)
     return p;
 }
 
-bool ask_answer(acp_lane *lane, struct courier *c, int *rc)
+bool flow_solicit_answer(acp_lane *lane, struct courier *c, int *rc)
 {
     for (struct ask *ask = c->tried ? NULL : c->asks; ask; ask = ask->next) {
         struct parcel *p = ask->idle ? NULL : meant(c, ask);
@@ -88,7 +88,7 @@ bool ask_answer(acp_lane *lane, struct courier *c, int *rc)
         if (p) {
             c->tried = p;
             c->answering = ask;
-            *rc = parcel_try(lane, c, p, COURIER_ASKED, ask->before);
+            *rc = flow_send_try(lane, c, p, COURIER_ASKED, ask->before);
             return true;
         }
         ask->idle = true;
@@ -96,7 +96,7 @@ bool ask_answer(acp_lane *lane, struct courier *c, int *rc)
     return false;
 }
 
-void mail_ask(acp_engine *e, const acp_envelope *want, uint64_t sequence)
+void flow_solicit_senders(acp_engine *e, const acp_envelope *want, uint64_t sequence)
 {
     acp_lane *lane = &e->lanes[LANE_LOCKED];
     struct message m = {.flags = WORD_ASK, .dst = want->context, .src = (uint64_t)want->tag,
@@ -104,7 +104,7 @@ void mail_ask(acp_engine *e, const acp_envelope *want, uint64_t sequence)
     pthread_mutex_lock(&e->lock);
     for (struct courier *c = e->mail.couriers; c; c = c->next)
         if (c->told == WORD_FULL && !c->peer->lost &&
-            (want->source == ACP_ANY || want->source == rank_of_slot(e, c->peer->slot)))
-            courier_says(lane, c, &m, NULL, 0);
+            (want->source == ACP_ANY || want->source == rank_table_rank(e, c->peer->slot)))
+            flow_answer(lane, c, &m, NULL, 0);
     pthread_mutex_unlock(&e->lock);
 }

@@ -7,18 +7,18 @@
 #include "peers/newcomers.h"
 
 /* Longest wait of a lane for a mailbox: none for lane 0, the leader and the lock's holder. */
-static inline int64_t mail_patience(const acp_lane *lane)
+static inline int64_t mail_match_patience(const acp_lane *lane)
 {
     return lane->index <= LANE_LOCKED ? 0 : ACP_FOREVER;
 }
 
-static inline bool mail_plausible(acp_engine *e, const acp_envelope *want)
+static inline bool mail_match_plausible(acp_engine *e, const acp_envelope *want)
 {
-    return (want->source == ACP_ANY || growth_reaches(e, (uint64_t)want->source)) &&
+    return (want->source == ACP_ANY || newcomers_find(e, (uint64_t)want->source)) &&
            want->tag >= ACP_ANY;
 }
 
-static inline void envelope_of(const struct letter *letter, acp_envelope *envelope)
+static inline void mail_match_envelope(const struct letter *letter, acp_envelope *envelope)
 {
     *envelope = (acp_envelope){.context = letter->context, .source = (int64_t)letter->source,
                                .tag = (int64_t)letter->tag, .size = letter->size,

@@ -13,7 +13,7 @@ void mailbox_create(const struct heap *h, uint64_t bound)
 {
     struct mailbox *box = mailbox_of(h);
     uint64_t least = h->head->limit / 8 < MAIL_BOUND ? h->head->limit / 8 : MAIL_BOUND;
-    section_create(&box->section);
+    transaction_lock_create(&box->section);
     box->bound = bound ? bound : least;
     for (uint64_t i = MAIL_SPARES; i-- > 0;) {
         box->letters[i].link.next = box->spare;
@@ -21,24 +21,24 @@ void mailbox_create(const struct heap *h, uint64_t bound)
     }
 }
 
-bool letter_spare(const struct heap *h, uint64_t at)
+bool mailbox_is_spare(const struct heap *h, uint64_t at)
 {
     return at >= SPARES_AT && at < SPARES_AT + sizeof mailbox_of(h)->letters &&
            (at - SPARES_AT) % sizeof(struct letter) == 0;
 }
 
-struct letter *letter_at(const struct heap *h, uint64_t at)
+struct letter *mailbox_entry(const struct heap *h, uint64_t at)
 {
     bool good = at % MAIL_LINE == 0 && at > h->first && at <= h->span - sizeof(struct letter);
-    return good || letter_spare(h, at) ? (struct letter *)(void *)(h->base + at) : NULL;
+    return good || mailbox_is_spare(h, at) ? (struct letter *)(void *)(h->base + at) : NULL;
 }
 
-uint64_t letter_offset(const struct heap *h, const struct letter *letter)
+uint64_t mailbox_entry_offset(const struct heap *h, const struct letter *letter)
 {
     return (uint64_t)((const unsigned char *)letter - h->base);
 }
 
-uint32_t mail_bucket(uint64_t context, uint64_t source, uint64_t tag)
+uint32_t mailbox_bucket(uint64_t context, uint64_t source, uint64_t tag)
 {
     uint64_t x = context * 0x9e3779b97f4a7c15ull + source * 0xbf58476d1ce4e5b9ull +
                  tag * 0x94d049bb133111ebull;
@@ -51,26 +51,26 @@ static int slab_take(struct hold *hold)
     struct heap *h = hold->heap;
     struct mailbox *box = mailbox_of(h);
     uint64_t block, next = 0;
-    int rc = section_take(hold, MAIL_SLAB, &block);
+    int rc = transaction_take(hold, MAIL_SLAB, &block);
     if (rc != ACP_OK)
         return rc;
-    uint64_t first = mail_slab_first(block);
+    uint64_t first = mailbox_slab_first(block);
     for (uint64_t i = MAIL_SLAB_LETTERS; i-- > 0;) {
-        struct letter *letter = letter_at(h, first + i * sizeof *letter);
+        struct letter *letter = mailbox_entry(h, first + i * sizeof *letter);
         if (!letter)
             return ACP_E_DAMAGED;
         letter->state = LETTER_FREE;
         letter->list = AMONG_NONE;
         letter->link.next = next;
-        next = letter_offset(h, letter);
+        next = mailbox_entry_offset(h, letter);
     }
     *(uint64_t *)(void *)(h->base + block) = box->slabs;
-    section_set(hold, &box->slabs, block);
-    section_set(hold, &box->free, next);
+    transaction_set(hold, &box->slabs, block);
+    transaction_set(hold, &box->free, next);
     return ACP_OK;
 }
 
-int letter_take(struct hold *hold, bool keeps, struct letter **letter)
+int mailbox_entry_alloc(struct hold *hold, bool keeps, struct letter **letter)
 {
     struct mailbox *box = mailbox_of(hold->heap);
     bool may = box->spare && (!keeps || box->spares_kept < MAIL_SPARES / 2);
@@ -78,32 +78,32 @@ int letter_take(struct hold *hold, bool keeps, struct letter **letter)
     int rc = *chain ? ACP_OK : slab_take(hold);
     if (rc != ACP_OK)
         return rc;
-    *letter = letter_at(hold->heap, *chain);
+    *letter = mailbox_entry(hold->heap, *chain);
     if (!*letter)
         return ACP_E_DAMAGED;
-    section_set(hold, chain, (*letter)->link.next);
+    transaction_set(hold, chain, (*letter)->link.next);
     return ACP_OK;
 }
 
 static uint64_t *chain_for(struct heap *h, uint64_t at)
 {
-    return letter_spare(h, at) ? &mailbox_of(h)->spare : &mailbox_of(h)->free;
+    return mailbox_is_spare(h, at) ? &mailbox_of(h)->spare : &mailbox_of(h)->free;
 }
 
-void letter_drop(struct hold *hold, struct letter *letter)
+void mailbox_entry_free(struct hold *hold, struct letter *letter)
 {
-    uint64_t at = letter_offset(hold->heap, letter), *chain = chain_for(hold->heap, at);
-    section_set(hold, &letter->state, LETTER_FREE);
-    section_set(hold, &letter->link.next, *chain);
-    section_set(hold, chain, at);
+    uint64_t at = mailbox_entry_offset(hold->heap, letter), *chain = chain_for(hold->heap, at);
+    transaction_set(hold, &letter->state, LETTER_FREE);
+    transaction_set(hold, &letter->link.next, *chain);
+    transaction_set(hold, chain, at);
 }
 
-int letter_get(struct hold *hold, struct letter **letter)
+int mailbox_entry_get(struct hold *hold, struct letter **letter)
 {
     acp_lane *lane = hold->lane;
     if (unlikely(!lane->letter_count))
-        return letter_take(hold, false, letter);
-    *letter = letter_at(hold->heap, lane->letters[--lane->letter_count]);
+        return mailbox_entry_alloc(hold, false, letter);
+    *letter = mailbox_entry(hold->heap, lane->letters[--lane->letter_count]);
     return ACP_OK;
 }
 
@@ -114,29 +114,29 @@ static void letters_return(acp_lane *lane, struct heap *h)
     struct mailbox *box = mailbox_of(h);
     int rc;
     do
-        rc = section_enter(&hold, lane, &box->section, h, HEAP_PATIENCE_NS);
+        rc = transaction_enter(&hold, lane, &box->section, h, HEAP_PATIENCE_NS);
     while (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED);
     if (rc != ACP_OK) { /* no lock any more: they are lost, which does no harm */
         lane->letter_count = 0;
         return;
     }
     uint64_t free = box->free, spare = box->spare;
-    section_begin(&hold);
+    transaction_begin(&hold);
     while (lane->letter_count > LANE_LETTERS / 2) {
-        uint64_t at = lane->letters[--lane->letter_count], *first = letter_spare(h, at) ? &spare : &free;
-        letter_at(h, at)->link.next = *first;
+        uint64_t at = lane->letters[--lane->letter_count], *first = mailbox_is_spare(h, at) ? &spare : &free;
+        mailbox_entry(h, at)->link.next = *first;
         *first = at;
     }
-    section_set(&hold, &box->free, free);
-    section_set(&hold, &box->spare, spare);
-    section_commit(&hold);
-    section_leave(&hold);
+    transaction_set(&hold, &box->free, free);
+    transaction_set(&hold, &box->spare, spare);
+    transaction_commit(&hold);
+    transaction_leave(&hold);
 }
 
-void letter_put(acp_lane *lane, struct heap *h, struct letter *letter)
+void mailbox_entry_put(acp_lane *lane, struct heap *h, struct letter *letter)
 {
     __atomic_store_n(&letter->state, LETTER_FREE, __ATOMIC_RELAXED);
-    lane->letters[lane->letter_count++] = letter_offset(h, letter);
+    lane->letters[lane->letter_count++] = mailbox_entry_offset(h, letter);
     if (unlikely(lane->letter_count == LANE_LETTERS))
         letters_return(lane, h);
 }
@@ -147,26 +147,26 @@ static struct mail_chain *chain_of(struct mailbox *box, const struct letter *let
     switch (list) {
     case AMONG_WILD: return &box->wild;
     case AMONG_RECEIVES:
-        return &box->receives[mail_bucket(letter->context, letter->want_source, letter->want_tag)];
+        return &box->receives[mailbox_bucket(letter->context, letter->want_source, letter->want_tag)];
     default:
-        return &box->messages[mail_bucket(letter->context, letter->source, letter->tag)];
+        return &box->messages[mailbox_bucket(letter->context, letter->source, letter->tag)];
     }
 }
 
 /* The link of an entry, at offset `member` of it. */
 static struct mail_link *link_at(const struct hold *hold, uint64_t at, size_t member)
 {
-    struct letter *letter = letter_at(hold->heap, at);
+    struct letter *letter = mailbox_entry(hold->heap, at);
     return letter ? (struct mail_link *)(void *)((unsigned char *)letter + member) : NULL;
 }
 
 static void append(struct hold *hold, struct mail_chain *chain, uint64_t at, size_t member)
 {
     struct mail_link *link = link_at(hold, at, member), *last = link_at(hold, chain->last, member);
-    section_set(hold, &link->next, 0);
+    transaction_set(hold, &link->next, 0);
     link->previous = last ? chain->last : 0; /* never read of an entry without a list */
-    section_set(hold, last ? &last->next : &chain->first, at);
-    section_set(hold, &chain->last, at);
+    transaction_set(hold, last ? &last->next : &chain->first, at);
+    transaction_set(hold, &chain->last, at);
 }
 
 static void take_out(struct hold *hold, struct mail_chain *chain, uint64_t at, size_t member)
@@ -174,44 +174,44 @@ static void take_out(struct hold *hold, struct mail_chain *chain, uint64_t at, s
     const struct mail_link *link = link_at(hold, at, member);
     struct mail_link *next = link_at(hold, link->next, member);
     struct mail_link *previous = link_at(hold, link->previous, member);
-    section_set(hold, previous ? &previous->next : &chain->first, link->next);
-    section_set(hold, next ? &next->previous : &chain->last, link->previous);
+    transaction_set(hold, previous ? &previous->next : &chain->first, link->next);
+    transaction_set(hold, next ? &next->previous : &chain->last, link->previous);
 }
 
 static void count_kept(struct hold *hold, const struct letter *letter, int by)
 {
     struct mailbox *box = mailbox_of(hold->heap);
-    if (unlikely(letter_spare(hold->heap, letter_offset(hold->heap, letter))))
-        section_set(hold, &box->spares_kept, box->spares_kept + (uint64_t)by);
+    if (unlikely(mailbox_is_spare(hold->heap, mailbox_entry_offset(hold->heap, letter))))
+        transaction_set(hold, &box->spares_kept, box->spares_kept + (uint64_t)by);
 }
 
-void letter_link(struct hold *hold, struct letter *letter, enum letter_list list)
+void mailbox_link(struct hold *hold, struct letter *letter, enum letter_list list)
 {
     struct mailbox *box = mailbox_of(hold->heap);
-    uint64_t at = letter_offset(hold->heap, letter);
+    uint64_t at = mailbox_entry_offset(hold->heap, letter);
     uint64_t *count = list == AMONG_MESSAGES ? &box->kept : &box->posted;
-    section_set(hold, &letter->list, list);
+    transaction_set(hold, &letter->list, list);
     append(hold, chain_of(box, letter, list), at, offsetof(struct letter, link));
     if (list == AMONG_MESSAGES)
         append(hold, &box->arrivals, at, offsetof(struct letter, arrival));
     if (list == AMONG_MESSAGES)
         count_kept(hold, letter, 1);
-    section_set(hold, count, *count + 1);
+    transaction_set(hold, count, *count + 1);
     letter->sequence = box->sequence;
-    section_set(hold, &box->sequence, box->sequence + 1);
+    transaction_set(hold, &box->sequence, box->sequence + 1);
 }
 
-void letter_unlink(struct hold *hold, struct letter *letter)
+void mailbox_unlink(struct hold *hold, struct letter *letter)
 {
     struct mailbox *box = mailbox_of(hold->heap);
     enum letter_list list = (enum letter_list)letter->list;
-    uint64_t at = letter_offset(hold->heap, letter);
+    uint64_t at = mailbox_entry_offset(hold->heap, letter);
     uint64_t *count = list == AMONG_MESSAGES ? &box->kept : &box->posted;
     take_out(hold, chain_of(box, letter, list), at, offsetof(struct letter, link));
     if (list == AMONG_MESSAGES)
         take_out(hold, &box->arrivals, at, offsetof(struct letter, arrival));
     if (list == AMONG_MESSAGES)
         count_kept(hold, letter, -1);
-    section_set(hold, &letter->list, AMONG_NONE);
-    section_set(hold, count, *count - 1);
+    transaction_set(hold, &letter->list, AMONG_NONE);
+    transaction_set(hold, count, *count - 1);
 }

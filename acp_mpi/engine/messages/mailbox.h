@@ -144,33 +144,33 @@ static inline struct mailbox *mailbox_of(const struct heap *h)
 #define MAIL_SLAB ((uint64_t)16384)
 #define MAIL_SLAB_LETTERS ((MAIL_SLAB - 2 * MAIL_LINE) / sizeof(struct letter))
 
-static inline uint64_t mail_slab_first(uint64_t slab)
+static inline uint64_t mailbox_slab_first(uint64_t slab)
 {
     return (slab + 8 + MAIL_LINE - 1) & ~(MAIL_LINE - 1);
 }
 
 /* Entries and lists */
 void mailbox_create(const struct heap *h, uint64_t bound); /* of a new heap; 0: the default bound */
-struct letter *letter_at(const struct heap *h, uint64_t at); /* NULL: none can be there */
-uint64_t letter_offset(const struct heap *h, const struct letter *letter);
-uint32_t mail_bucket(uint64_t context, uint64_t source, uint64_t tag);
+struct letter *mailbox_entry(const struct heap *h, uint64_t at); /* NULL: none can be there */
+uint64_t mailbox_entry_offset(const struct heap *h, const struct letter *letter);
+uint32_t mailbox_bucket(uint64_t context, uint64_t source, uint64_t tag);
 /* Inside a change. ACP_E_FULL: the heap is full; ACP_E_BUSY: another holds it. `keeps`: for an unexpected message; half
  * of the mailbox's own entries are left to receives, for which senders wait that find no entry. */
-int letter_take(struct hold *hold, bool keeps, struct letter **letter);
-void letter_drop(struct hold *hold, struct letter *letter);
-void letter_link(struct hold *hold, struct letter *letter, enum letter_list list);
-void letter_unlink(struct hold *hold, struct letter *letter);
-bool letter_spare(const struct heap *h, uint64_t at); /* one of the mailbox's own */
+int mailbox_entry_alloc(struct hold *hold, bool keeps, struct letter **letter);
+void mailbox_entry_free(struct hold *hold, struct letter *letter);
+void mailbox_link(struct hold *hold, struct letter *letter, enum letter_list list);
+void mailbox_unlink(struct hold *hold, struct letter *letter);
+bool mailbox_is_spare(const struct heap *h, uint64_t at); /* one of the mailbox's own */
 /* For a receive of this process: a spare entry of the lane needs no section. */
-int letter_get(struct hold *hold, struct letter **letter);
-void letter_put(acp_lane *lane, struct heap *h, struct letter *letter);
+int mailbox_entry_get(struct hold *hold, struct letter **letter);
+void mailbox_entry_put(acp_lane *lane, struct heap *h, struct letter *letter);
 
-static inline enum letter_state letter_state(const struct letter *letter)
+static inline enum letter_state mailbox_entry_state(const struct letter *letter)
 {
     return (enum letter_state)__atomic_load_n(&letter->state, __ATOMIC_ACQUIRE);
 }
 
-static inline void letter_attend(struct letter *letter, enum letter_attention attention)
+static inline void mailbox_set_attention(struct letter *letter, enum letter_attention attention)
 {
     __atomic_store_n(&letter->attention, attention, __ATOMIC_RELAXED);
 }

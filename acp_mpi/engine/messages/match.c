@@ -18,7 +18,7 @@
 
 #define COST sizeof(struct letter) /* bytes of an entry, towards the bound */
 
-struct heap *mail_heap(acp_engine *e, struct peer *p)
+struct heap *match_heap(acp_engine *e, struct peer *p)
 {
     struct heap *h = atomic_load_explicit(&p->shm.heap, memory_order_acquire);
     if (likely(h != NULL))
@@ -26,7 +26,7 @@ struct heap *mail_heap(acp_engine *e, struct peer *p)
     if (peer_attach(e, p) == RELATION_REMOTE || p->lost)
         return NULL;
     pthread_mutex_lock(&e->space);
-    h = heap_map(e, p);
+    h = heap_calls_map(e, p);
     if (!h && p != e->job.own) /* from now on by link, lest messages overtake each other */
         atomic_store(&p->mail.far, true);
     pthread_mutex_unlock(&e->space);
@@ -57,7 +57,7 @@ static struct letter *first_receive(const struct heap *h, uint64_t at, const acp
 {
     uint64_t steps = mailbox_of(h)->posted;
     struct letter *letter;
-    for (; (letter = letter_at(h, at)) && steps--; at = letter->link.next)
+    for (; (letter = mailbox_entry(h, at)) && steps--; at = letter->link.next)
         if (letter->sequence >= from && meets(letter, e))
             return letter;
     return NULL;
@@ -66,7 +66,7 @@ static struct letter *first_receive(const struct heap *h, uint64_t at, const acp
 static struct letter *find_receive(const struct heap *h, const acp_envelope *e, uint64_t from)
 {
     const struct mailbox *box = mailbox_of(h);
-    uint32_t bucket = mail_bucket(e->context, (uint64_t)e->source, (uint64_t)e->tag);
+    uint32_t bucket = mailbox_bucket(e->context, (uint64_t)e->source, (uint64_t)e->tag);
     struct letter *exact = first_receive(h, box->receives[bucket].first, e, from);
     struct letter *wild = box->wild.first ? first_receive(h, box->wild.first, e, from) : NULL;
     if (!exact || !wild)
@@ -74,16 +74,16 @@ static struct letter *find_receive(const struct heap *h, const acp_envelope *e, 
     return exact->sequence < wild->sequence ? exact : wild;
 }
 
-struct letter *mail_find_message(const struct heap *h, const acp_envelope *want)
+struct letter *match_find(const struct heap *h, const acp_envelope *want)
 {
     const struct mailbox *box = mailbox_of(h);
     bool any = want->source == ACP_ANY || want->tag == ACP_ANY;
     uint64_t steps = box->kept;
     uint64_t at = any ? box->arrivals.first
-                      : box->messages[mail_bucket(want->context, (uint64_t)want->source,
-                                                  (uint64_t)want->tag)].first;
+                      : box->messages[mailbox_bucket(want->context, (uint64_t)want->source,
+                                                     (uint64_t)want->tag)].first;
     struct letter *letter;
-    for (; (letter = letter_at(h, at)) && steps--;
+    for (; (letter = mailbox_entry(h, at)) && steps--;
          at = any ? letter->arrival.next : letter->link.next)
         if (answers(letter, want))
             return letter;
@@ -99,25 +99,25 @@ static void told(acp_engine *e, const struct peer *to)
         atomic_thread_fence(memory_order_seq_cst);
 }
 
-void letter_ring(acp_lane *lane, struct peer *to, const struct letter *letter)
+void match_ring(acp_lane *lane, struct peer *to, const struct letter *letter)
 {
     acp_engine *e = lane->engine;
     told(e, to);
     uint64_t attention = __atomic_load_n(&letter->attention, __ATOMIC_RELAXED);
     if (attention == ATTENTION_DOZES)
-        doze_ring(to->shm.doors);
+        doorbell_wake(to->shm.doors);
     if (likely(attention != ATTENTION_SLEEPS))
         return;
     if (to == e->job.own && lane->index == LANE_LEADER)
         progress_event(e); /* the leader itself is awake */
     else
-        door_ring(e, to);
+        doorbell_ring(e, to);
 }
 
-void letter_done(acp_lane *lane, struct peer *to, struct letter *letter, enum letter_state state)
+void match_done(acp_lane *lane, struct peer *to, struct letter *letter, enum letter_state state)
 {
     __atomic_store_n(&letter->state, state, __ATOMIC_RELEASE);
-    letter_ring(lane, to, letter);
+    match_ring(lane, to, letter);
 }
 
 static uint64_t cost(const struct mailbox *box, const acp_envelope *e, bool *held)
@@ -133,7 +133,7 @@ static bool mailbox_full(const struct mailbox *box)
     return box->bytes + COST > box->bound + box->bound / 8;
 }
 
-void letter_refused(struct hold *hold, struct letter *letter, const acp_envelope *e)
+void match_refused(struct hold *hold, struct letter *letter, const acp_envelope *e)
 {
     letter->source = (uint64_t)e->source;
     letter->tag = (uint64_t)e->tag;
@@ -141,7 +141,7 @@ void letter_refused(struct hold *hold, struct letter *letter, const acp_envelope
     letter->note = e->note;
     letter->block = 0;
     letter->place = PLACE_NONE;
-    section_set(hold, &letter->state, LETTER_REFUSED);
+    transaction_set(hold, &letter->state, LETTER_REFUSED);
 }
 
 static void write_envelope(struct letter *letter, const acp_envelope *e, const void *data,
@@ -166,7 +166,7 @@ static void write_envelope(struct letter *letter, const acp_envelope *e, const v
 static int write_block(struct hold *hold, struct letter *letter, const acp_envelope *e, const void *data)
 {
     uint64_t block;
-    int rc = section_take(hold, e->size, &block);
+    int rc = transaction_take(hold, e->size, &block);
     if (rc != ACP_OK)
         return rc;
     memcpy(hold->heap->base + block, data, e->size);
@@ -180,9 +180,9 @@ static int write_block(struct hold *hold, struct letter *letter, const acp_envel
 static int letter_match(struct hold *hold, struct letter *letter, const acp_envelope *e, const void *data,
                         uint32_t filler, bool whole)
 {
-    letter_unlink(hold, letter);
+    mailbox_unlink(hold, letter);
     write_envelope(letter, e, data, filler);
-    section_set(hold, &letter->state, LETTER_FILLING);
+    transaction_set(hold, &letter->state, LETTER_FILLING);
     return whole && e->size > MAIL_INLINE ? write_block(hold, letter, e, data) : ACP_OK;
 }
 
@@ -191,12 +191,12 @@ static int keep(struct hold *hold, const acp_envelope *e, const void *data, uint
 {
     struct mailbox *box = mailbox_of(hold->heap);
     uint64_t bytes = cost(box, e, held);
-    int rc = letter_take(hold, true, letter);
+    int rc = mailbox_entry_alloc(hold, true, letter);
     if (rc != ACP_OK)
         return rc;
     struct letter *l = *letter;
     l->context = e->context;
-    letter_attend(l, ATTENTION_NONE);
+    mailbox_set_attention(l, ATTENTION_NONE);
     l->buffer = l->global = 0;
     write_envelope(l, e, data, filler);
     if (whole && e->size > MAIL_INLINE && (rc = write_block(hold, l, e, data)) != ACP_OK)
@@ -205,25 +205,25 @@ static int keep(struct hold *hold, const acp_envelope *e, const void *data, uint
     bytes = l->cost;
     __atomic_store_n(&l->state, e->size > MAIL_INLINE && !whole ? LETTER_FILLING : LETTER_DONE,
                      __ATOMIC_RELEASE);
-    letter_link(hold, l, AMONG_MESSAGES);
-    section_set(hold, &box->bytes, box->bytes + bytes);
+    mailbox_link(hold, l, AMONG_MESSAGES);
+    transaction_set(hold, &box->bytes, box->bytes + bytes);
     return ACP_OK;
 }
 
-void mail_unkeep(struct hold *hold, struct letter *letter)
+void match_remove(struct hold *hold, struct letter *letter)
 {
     struct mailbox *box = mailbox_of(hold->heap);
-    letter_unlink(hold, letter);
-    section_set(hold, &box->bytes, box->bytes - letter->cost);
+    mailbox_unlink(hold, letter);
+    transaction_set(hold, &box->bytes, box->bytes - letter->cost);
 }
 
 /* A receive of another type ends; the message goes on to the next one. */
 static void letter_refuse(struct hold *hold, struct letter *letter, const acp_envelope *e)
 {
-    section_begin(hold);
-    letter_unlink(hold, letter);
-    letter_refused(hold, letter, e);
-    section_commit(hold);
+    transaction_begin(hold);
+    mailbox_unlink(hold, letter);
+    match_refused(hold, letter, e);
+    transaction_commit(hold);
 }
 
 /* In the section: the receive that fits; earlier ones of another type end. */
@@ -235,7 +235,7 @@ static struct letter *meet_receive(struct hold *hold, struct peer *to, const acp
         if (likely(acp_note_fits(letter->want_note, e->note)))
             return letter;
         letter_refuse(hold, letter, e);
-        letter_ring(hold->lane, to, letter);
+        match_ring(hold->lane, to, letter);
     }
     return NULL;
 }
@@ -250,29 +250,29 @@ static int letter_arrive(struct hold *hold, const acp_envelope *e, const void *d
     struct mailbox *box = mailbox_of(hold->heap);
     struct letter *letter = meet_receive(hold, landing->to, e, among);
     landing->matched = letter != NULL;
-    landing->late = !letter && unlikely(mail_context_ended(box, e->context));
+    landing->late = !letter && unlikely(purge_finished_has(box, e->context));
     if (landing->late && !landing->open)
         return ACP_OK;
     if (!letter && (keeping == KEEP_NEVER || (keeping == KEEP_WITHIN && mailbox_full(box)))) {
-        landing->looks = !mail_want_room(box, hold->lane->engine->self);
+        landing->looks = !credits_register(box, hold->lane->engine->self);
         landing->before = box->sequence;
         return fail(hold->lane, ACP_E_FULL, 0, e->size);
     }
     int rc = ACP_OK;
-    section_begin(hold);
+    transaction_begin(hold);
     if (letter)
         rc = letter_match(hold, letter, e, data, filler, landing->word);
     else
         rc = keep(hold, e, data, filler, landing->word, &landing->held, &letter);
     if (landing->word)
-        section_set(hold, landing->word, landing->value);
+        transaction_set(hold, landing->word, landing->value);
     if (unlikely(rc != ACP_OK)) {
-        section_cancel(hold);
+        transaction_cancel(hold);
         landing->looks = rc == ACP_E_FULL; /* nobody rings for memory of the heap */
         landing->before = box->sequence;
         return rc;
     }
-    section_commit(hold);
+    transaction_commit(hold);
     landing->letter = letter;
     return ACP_OK;
 }
@@ -282,7 +282,7 @@ static void kept_ring(acp_engine *e, struct peer *to, const struct mailbox *box)
 {
     told(e, to);
     if (unlikely(__atomic_load_n(&box->probing, __ATOMIC_RELAXED)))
-        door_ring(e, to);
+        doorbell_ring(e, to);
 }
 
 static int message_bring(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
@@ -290,24 +290,24 @@ static int message_bring(acp_lane *lane, struct peer *to, const acp_envelope *e,
                          struct landing *landing)
 {
     struct hold hold;
-    struct heap *h = mail_heap(lane->engine, to);
+    struct heap *h = match_heap(lane->engine, to);
     if (unlikely(!h))
-        return fail_lost(lane, to, 0, e->size);
+        return peer_liveness_fail(lane, to, 0, e->size);
     struct mailbox *box = mailbox_of(h);
     *landing = (struct landing){.to = to, .heap = h, .size = e->size,
                                 .open = e->size > MAIL_INLINE};
-    int rc = section_enter(&hold, lane, &box->section, h, mail_patience(lane));
+    int rc = transaction_enter(&hold, lane, &box->section, h, mail_match_patience(lane));
     if (unlikely(rc != ACP_OK))
         return rc;
     rc = letter_arrive(&hold, e, data, keeping, among, filler, landing);
-    section_leave(&hold);
+    transaction_leave(&hold);
     if (unlikely(rc != ACP_OK))
         return rc;
     struct letter *letter = landing->letter;
     if (unlikely(landing->late)) {
         told(lane->engine, to);
         atomic_store(&to->shm.doors->late, 1);
-        door_ring(lane->engine, to);
+        doorbell_ring(lane->engine, to);
         return ACP_OK;
     }
     if (!landing->matched) {
@@ -317,12 +317,12 @@ static int message_bring(acp_lane *lane, struct peer *to, const acp_envelope *e,
     if (letter->room < landing->size)
         landing->size = letter->room;
     if (!landing->open)
-        letter_done(lane, to, letter, LETTER_DONE);
+        match_done(lane, to, letter, LETTER_DONE);
     return ACP_OK;
 }
 
-int mail_place(struct hold *hold, struct peer *to, const acp_envelope *e, const void *data,
-               uint64_t *word, uint64_t value)
+int match_place(struct hold *hold, struct peer *to, const acp_envelope *e, const void *data,
+                uint64_t *word, uint64_t value)
 {
     struct landing landing = {.to = to, .heap = hold->heap, .size = e->size, .word = word, .value = value};
     int rc = letter_arrive(hold, e, data, KEEP_ALWAYS, (struct places){0, UINT64_MAX},
@@ -332,21 +332,21 @@ int mail_place(struct hold *hold, struct peer *to, const acp_envelope *e, const 
     if (landing.late)
         __atomic_store_n(word, value, __ATOMIC_SEQ_CST);
     else if (landing.matched)
-        letter_done(hold->lane, to, landing.letter, LETTER_DONE);
+        match_done(hold->lane, to, landing.letter, LETTER_DONE);
     else
         kept_ring(hold->lane->engine, to, mailbox_of(hold->heap));
     return ACP_OK;
 }
 
-int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
-                bool regardless, uint32_t filler, struct landing *landing)
+int match_arrive(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
+                 bool regardless, uint32_t filler, struct landing *landing)
 {
     return message_bring(lane, to, e, data, regardless ? KEEP_ALWAYS : KEEP_WITHIN,
                          (struct places){0, UINT64_MAX}, filler, landing);
 }
 
-int mail_meet(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
-              struct places among, uint32_t filler, struct landing *landing)
+int match_posted(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
+                 struct places among, uint32_t filler, struct landing *landing)
 {
     return message_bring(lane, to, e, data, KEEP_NEVER, among, filler, landing);
 }

@@ -13,22 +13,22 @@ struct places { /* in the sequence */
     uint64_t from, before;
 };
 
-struct letter *mail_find_message(const struct heap *h, const acp_envelope *want);
+struct letter *match_find(const struct heap *h, const acp_envelope *want);
 /* Inside a change: a receive ends, which this message does not fit. */
-void letter_refused(struct hold *hold, struct letter *letter, const acp_envelope *envelope);
+void match_refused(struct hold *hold, struct letter *letter, const acp_envelope *envelope);
 /* A message is taken out: inside a change. */
-void mail_unkeep(struct hold *hold, struct letter *letter);
+void match_remove(struct hold *hold, struct letter *letter);
 /* In the section of `to`'s mailbox a message arrives there with all its bytes, whatever its bound, and in the same
  * change the word becomes `value`. ACP_E_FULL, ACP_E_BUSY: nothing has happened. */
-int mail_place(struct hold *hold, struct peer *to, const acp_envelope *e, const void *data,
-               uint64_t *word, uint64_t value);
+int match_place(struct hold *hold, struct peer *to, const acp_envelope *e, const void *data,
+                uint64_t *word, uint64_t value);
 /* Rings for an entry that has changed: wakes the threads that sleep on it. */
-void letter_ring(acp_lane *lane, struct peer *to, const struct letter *letter);
+void match_ring(acp_lane *lane, struct peer *to, const struct letter *letter);
 /* `state` changes for good. */
-void letter_done(acp_lane *lane, struct peer *to, struct letter *letter, enum letter_state state);
+void match_done(acp_lane *lane, struct peer *to, struct letter *letter, enum letter_state state);
 
 /* The heap of a process of the node; NULL: it is not in reach of load and store. */
-struct heap *mail_heap(acp_engine *e, struct peer *p);
+struct heap *match_heap(acp_engine *e, struct peer *p);
 
 /* A message arrives in the mailbox of `to`, which is this process or one of its node
  * within reach of load and store. `data`: all of it, if it is not longer than MAIL_INLINE.
@@ -40,9 +40,9 @@ struct heap *mail_heap(acp_engine *e, struct peer *p);
  *
  * `filler`: slot of the process that brings the bytes. Its death ends the arrival; for the own
  * process only the bringing thread does. */
-int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
-                bool regardless, uint32_t filler, struct landing *landing);
-int mail_meet(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
-              struct places among, uint32_t filler, struct landing *landing);
+int match_arrive(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
+                 bool regardless, uint32_t filler, struct landing *landing);
+int match_posted(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
+                 struct places among, uint32_t filler, struct landing *landing);
 
 #endif

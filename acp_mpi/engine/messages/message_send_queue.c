@@ -20,7 +20,7 @@ static acp_request *first_of(const acp_engine *e, const struct peer *to, const a
     return first == r ? NULL : first;
 }
 
-bool sends_before(acp_engine *e, const struct peer *to)
+bool message_send_queue_has(acp_engine *e, const struct peer *to)
 {
     pthread_mutex_lock(&e->mail.lock);
     bool any = first_of(e, to, NULL) != NULL;
@@ -51,7 +51,7 @@ static void dequeue(acp_engine *e, acp_request **at)
     atomic_fetch_sub(&e->mail.sends, 1);
 }
 
-int send_wait(acp_lane *lane, const acp_request *draft, acp_request **request)
+int message_send_queue_add(acp_lane *lane, const acp_request *draft, acp_request **request)
 {
     acp_engine *e = lane->engine;
     acp_request *r = request_new(lane, REQUEST_SEND);
@@ -62,7 +62,7 @@ int send_wait(acp_lane *lane, const acp_request *draft, acp_request **request)
     enqueue(e, r);
     pthread_mutex_unlock(&e->mail.lock);
     atomic_fetch_add(&e->mail.stuck, 1); /* until a leader has looked */
-    progress_kick(e); /* room may have come since, or the caller goes on to compute */
+    doorbell_kick(e); /* room may have come since, or the caller goes on to compute */
     *request = r;
     return ACP_OK;
 }
@@ -81,7 +81,7 @@ static int withdraw_near(acp_lane *lane, acp_request **at, acp_request **request
 {
     acp_request *r = *at;
     if (r->step == STEP_OPEN) {
-        int rc = mail_take_back(lane, &r->landing, note);
+        int rc = deliver_withdraw(lane, &r->landing, note);
         if (rc != ACP_OK)
             return rc;
     } else if (r->step != STEP_ARRIVE) {
@@ -99,14 +99,14 @@ static int withdraw_near(acp_lane *lane, acp_request **at, acp_request **request
     return ACP_OK;
 }
 
-int send_withdraw(acp_lane *lane, acp_request **request, const uint64_t *note)
+int message_send_queue_withdraw(acp_lane *lane, acp_request **request, const uint64_t *note)
 {
     acp_engine *e = lane->engine;
     pthread_mutex_lock(&e->mail.lock);
     acp_request **at = place_of(e, *request);
     int rc = at ? withdraw_near(lane, at, request, note) : ACP_E_HANDLE;
     pthread_mutex_unlock(&e->mail.lock);
-    return at ? rc : parcel_withdraw(*request, note);
+    return at ? rc : flow_send_withdraw(*request, note);
 }
 
 enum due message_send_queue_due(const acp_engine *e)
@@ -114,7 +114,7 @@ enum due message_send_queue_due(const acp_engine *e)
     return !e->mail.sends ? DUE_NOT : e->mail.stuck ? DUE_SOON : DUE_AWAKE;
 }
 
-bool mail_step(acp_lane *lane)
+bool message_send_queue_step(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     bool any = false;
@@ -144,7 +144,7 @@ bool mail_step(acp_lane *lane)
     return any;
 }
 
-int send_end(acp_lane *lane, acp_request *r)
+int message_send_queue_finish(acp_lane *lane, acp_request *r)
 {
     acp_engine *e = lane->engine;
     while (!acp_request_done(r) && acp_request_cancel(lane, r) == ACP_E_BUSY &&
@@ -162,13 +162,13 @@ int send_end(acp_lane *lane, acp_request *r)
     }
     if (r->status != ACP_OK) {
         fail(lane, r->status, 0, r->envelope.size);
-        lane->fault.rank = rank_of_slot(e, r->peer->slot);
+        lane->fault.rank = rank_table_rank(e, r->peer->slot);
     }
     return r->status;
 }
 
 /* The engine is not in use; the heaps have been emptied. */
-void mail_reset(acp_engine *e)
+void message_send_queue_reset(acp_engine *e)
 {
     atomic_fetch_add(&e->mail.era, 1);
     for (uint32_t i = 0; i <= LANE_LOCKED; i++) /* the others when they are taken next (lane.c) */

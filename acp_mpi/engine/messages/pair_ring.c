@@ -22,7 +22,7 @@ static_assert(1 + (ACP_SHORT_MOST + 23) / 56 <= RING_LINES / 2, "one fits while 
 
 static struct pair_rings *rings_of(acp_engine *e, struct peer *p)
 {
-    struct heap *h = mail_heap(e, p);
+    struct heap *h = match_heap(e, p);
     return h ? &mailbox_of(h)->rings : NULL;
 }
 
@@ -74,10 +74,10 @@ static int make_lines(acp_lane *lane, struct heap *h, struct pair_ring *ring)
     int rc = ring->block ? ACP_OK : heap_take(lane, h, bytes + MAIL_LINE, &ring->block, 0);
     if (rc != ACP_OK)
         return rc;
-    uint64_t at = mail_slab_first(ring->block);
+    uint64_t at = mailbox_slab_first(ring->block);
     if (ring->block >= h->span || at > h->span - bytes)
         return ACP_E_DAMAGED;
-    fault_point();
+    transaction_fault_point();
     for (uint64_t i = 0; i < RING_LINES; i++)
         ((struct ring_line *)(void *)(h->base + at))[i].stamp = 0;
     __atomic_store_n(&ring->lines, at, __ATOMIC_RELEASE);
@@ -149,7 +149,7 @@ static bool has_room(const acp_lane *lane, struct peer *to, const struct mailbox
     uint64_t wanted = count < RING_LINES / 4 ? RING_LINES / 4 : count;
     for (uint32_t i = 0; waits && i < LOOKS && sent + wanted - s->seen > RING_LINES && is_quiet(box); i++) {
         uint64_t before = s->seen;
-        cpu_relax();
+        linux_cpu_relax();
         if (!look_for_room(s))
             return false;
         if (s->seen != before)
@@ -184,7 +184,7 @@ static void fill(struct ring_line *lines, const acp_envelope *m, const unsigned 
         memcpy(lines[++next % RING_LINES].more, data, sizeof line->more);
     if (left)
         memcpy(lines[++next % RING_LINES].more, data, left);
-    fault_point();
+    transaction_fault_point();
     __atomic_store_n(&line->stamp, (at + 1) << 16 | size, __ATOMIC_SEQ_CST);
 }
 
@@ -222,9 +222,9 @@ bool pair_ring_put(acp_lane *lane, struct peer *to, const acp_envelope *m, const
     if (!has_room(lane, to, box, at, count))
         return false;
     atomic_store_explicit(&s->sent, at + count, memory_order_relaxed);
-    fault_point();
+    transaction_fault_point();
     fill(s->lines, m, data, at);
-    fault_point();
+    transaction_fault_point();
     if (likely(is_quiet(box)))
         return true;
     /* A thread that has posted a receive meanwhile may have looked before this was there. If another is before it,

@@ -27,7 +27,7 @@ static int bring_one(struct hold *hold, struct peer *to, struct pair_ring *ring,
     uint64_t data[ACP_SHORT_MOST / 8];
     pair_ring_envelope(ring, &lines[at % RING_LINES], size, &m);
     pair_ring_copy(lines, at, data, size);
-    return mail_place(hold, to, &m, data, &ring->taken, pair_ring_sealed(at + pair_ring_count(size)) | RING_BUSY);
+    return match_place(hold, to, &m, data, &ring->taken, pair_ring_sealed(at + pair_ring_count(size)) | RING_BUSY);
 }
 
 /* The ring is busy: receivers take nothing from it meanwhile. */
@@ -42,7 +42,7 @@ static int bring_some(struct hold *hold, struct peer *to, struct pair_ring *ring
         if (rc == ACP_OK)
             at += pair_ring_count(size);
     }
-    fault_point();
+    transaction_fault_point();
     __atomic_store_n(&ring->taken, pair_ring_sealed(at), __ATOMIC_SEQ_CST);
     return rc;
 }
@@ -73,10 +73,10 @@ static int bring_all(struct hold *hold, struct peer *to, struct pair_ring *ring,
 static bool is_owned(acp_engine *e, const struct pair_ring *ring, uint32_t place)
 {
     uint64_t rank = __atomic_load_n(&ring->owner, __ATOMIC_RELAXED) - 1;
-    return rank % RING_SENDERS == place && growth_reaches(e, rank);
+    return rank % RING_SENDERS == place && newcomers_find(e, rank);
 }
 
-int pair_ring_clear(struct hold *hold)
+int pair_ring_deliver_all(struct hold *hold)
 {
     acp_engine *e = hold->lane->engine;
     struct pair_rings *all = &mailbox_of(hold->heap)->rings;
@@ -93,7 +93,7 @@ int pair_ring_clear(struct hold *hold)
 /* Its process is known to have ended, or not to send any more: else it may fill it beside the next owner. */
 static bool sender_is_gone(const struct peer *p)
 {
-    return p->lost && (p->left || !process_lives(p->row.pid, p->row.start_time));
+    return p->lost && (p->left || !linux_process_lives(p->row.pid, p->row.start_time));
 }
 
 /* Its block goes back. No message of the next owner stands where one of this stood: a thread that has looked does not
@@ -118,32 +118,32 @@ static bool release(struct hold *hold, struct pair_rings *all, uint32_t i)
     return true;
 }
 
-void pair_ring_release(struct hold *hold)
+void pair_ring_deliver_release(struct hold *hold)
 {
     acp_engine *e = hold->lane->engine;
     struct pair_rings *all = &mailbox_of(hold->heap)->rings;
     for (uint32_t i = 0; i < RING_SENDERS; i++) {
         uint64_t rank = __atomic_load_n(&all->rings[i].owner, __ATOMIC_RELAXED) - 1;
-        const struct peer *p = rank < e->procs ? peer_known(e, slot_of_rank(e, (uint32_t)rank)) : NULL;
+        const struct peer *p = rank < e->procs ? peer_known(e, rank_slot_of(e, (uint32_t)rank)) : NULL;
         if (p && sender_is_gone(p) && !release(hold, all, i))
             e->mail.losses = 1;
     }
 }
 
-int pair_ring_bring(acp_lane *lane, struct peer *to)
+int pair_ring_deliver_own(acp_lane *lane, struct peer *to)
 {
     struct hold hold;
     struct ring_sender *s = &to->mail.ring;
-    struct heap *h = mail_heap(lane->engine, to);
+    struct heap *h = match_heap(lane->engine, to);
     if (!h)
-        return fail_lost(lane, to, 0, 0);
-    int rc = section_enter(&hold, lane, &mailbox_of(h)->section, h, mail_patience(lane));
+        return peer_liveness_fail(lane, to, 0, 0);
+    int rc = transaction_enter(&hold, lane, &mailbox_of(h)->section, h, mail_match_patience(lane));
     if (rc != ACP_OK)
         return rc;
     uint64_t taken, sent = atomic_load_explicit(&s->sent, memory_order_relaxed);
     bool good = pair_ring_unseal(__atomic_load_n(&s->ring->taken, __ATOMIC_ACQUIRE), &taken) &&
                 sent - taken <= RING_LINES;
     rc = good ? bring_all(&hold, to, s->ring, s->lines) : damaged(&hold);
-    section_leave(&hold);
+    transaction_leave(&hold);
     return rc;
 }

@@ -8,8 +8,8 @@ struct peer;
 
 /* To the mailbox, in the order in which they were sent. In the section of the own mailbox: all rings; of another's
  * mailbox: the own ring there. ACP_E_FULL, ACP_E_BUSY: some messages are still in their rings. */
-int pair_ring_clear(struct hold *hold);
-int pair_ring_bring(acp_lane *lane, struct peer *to);
-void pair_ring_release(struct hold *hold); /* the rings of ended processes, after they were cleared */
+int pair_ring_deliver_all(struct hold *hold);
+int pair_ring_deliver_own(acp_lane *lane, struct peer *to);
+void pair_ring_deliver_release(struct hold *hold); /* the rings of ended processes, after they were cleared */
 
 #endif

@@ -21,42 +21,42 @@ static int look(acp_lane *lane, const acp_envelope *want, acp_envelope *found, u
     acp_engine *e = lane->engine;
     struct hold hold;
     uint32_t slots[MAIL_WANTING], count = 0;
-    struct heap *h = mail_heap(e, e->job.own);
+    struct heap *h = match_heap(e, e->job.own);
     if (!h)
         return fail(lane, ACP_E_FULL, 0, 0);
-    if (!mail_plausible(e, want)) {
+    if (!mail_match_plausible(e, want)) {
         fail(lane, want->tag < ACP_ANY ? ACP_E_ARGUMENT : ACP_E_RANK, 0, 0);
         lane->fault.rank = want->source;
         return lane->fault.status;
     }
     if (!__atomic_load_n(&mailbox_of(h)->kept, __ATOMIC_ACQUIRE) && !pair_ring_any(h))
         return ACP_E_HANDLE;
-    int rc = section_enter(&hold, lane, &mailbox_of(h)->section, h, patience_ns);
+    int rc = transaction_enter(&hold, lane, &mailbox_of(h)->section, h, patience_ns);
     if (rc != ACP_OK)
         return rc;
-    if ((rc = pair_ring_clear(&hold)) != ACP_OK) {
-        section_leave(&hold);
+    if ((rc = pair_ring_deliver_all(&hold)) != ACP_OK) {
+        transaction_leave(&hold);
         return rc;
     }
-    struct letter *l = mail_find_message(h, want);
+    struct letter *l = match_find(h, want);
     if (l)
-        envelope_of(l, found);
+        mail_match_envelope(l, found);
     if (l && taken) {
-        section_begin(&hold);
-        mail_unkeep(&hold, l);
-        section_set(&hold, &l->list, AMONG_TAKEN);
-        section_commit(&hold);
-        count = mail_wanting_take(h, false, slots);
-        *taken = letter_offset(h, l);
+        transaction_begin(&hold);
+        match_remove(&hold, l);
+        transaction_set(&hold, &l->list, AMONG_TAKEN);
+        transaction_commit(&hold);
+        count = credits_take_waiters(h, false, slots);
+        *taken = mailbox_entry_offset(h, l);
     }
-    section_leave(&hold);
-    mail_wanting_wake(e, slots, count);
+    transaction_leave(&hold);
+    credits_wake(e, slots, count);
     return l ? ACP_OK : ACP_E_HANDLE;
 }
 
 int acp_probe(acp_lane *lane, const acp_envelope *want, acp_envelope *found, uint64_t *taken)
 {
-    return look(lane, want, found, taken, mail_patience(lane));
+    return look(lane, want, found, taken, mail_match_patience(lane));
 }
 
 struct probe_wait {
@@ -77,8 +77,8 @@ static bool ready(void *context)
     if (w->over)
         return true;
     int gone = w->source                         ? peer_gone(e, w->source)
-               : anybody_lost(e, w->want->among) ? ACP_E_LOST
-                                                 : ACP_OK; /* before the look: all that it has sent is there then */
+               : any_source_lost(e, w->want->among) ? ACP_E_LOST
+                                                    : ACP_OK; /* before the look: all that it has sent is there then */
     w->rc = w->era == e->mail.era ? look(w->lane, w->want, w->found, w->taken, HEAP_PATIENCE_NS)
                                   : ACP_E_CLOSED;
     w->over = w->rc != ACP_E_HANDLE && w->rc != ACP_E_BUSY && w->rc != ACP_E_INTERRUPTED;
@@ -98,20 +98,20 @@ static bool ready(void *context)
 int acp_probe_wait(acp_engine *e, const acp_envelope *want, acp_envelope *found, uint64_t *taken,
                    int64_t timeout_ns)
 {
-    struct heap *h = mail_heap(e, e->job.own);
+    struct heap *h = match_heap(e, e->job.own);
     struct probe_wait w = {.want = want, .found = found, .taken = taken, .era = e->mail.era};
     if (!h)
         return ACP_E_FULL;
-    if (!mail_plausible(e, want))
+    if (!mail_match_plausible(e, want))
         return want->tag < ACP_ANY ? ACP_E_ARGUMENT : ACP_E_RANK;
     if (!(w.lane = acp_lane_take(e)))
         return ACP_E_BUSY;
     if (want->source != ACP_ANY && want->source != (int64_t)e->rank)
-        w.source = peer_of_slot(e, slot_of_rank(e, (uint32_t)want->source));
+        w.source = peer_of_slot(e, rank_slot_of(e, (uint32_t)want->source));
     acp_request source = {.peer = w.source, .any = want->source == ACP_ANY,
                           .among = want->among}, *draft = &source;
     __atomic_fetch_add(&mailbox_of(h)->probing, 1, __ATOMIC_SEQ_CST);
-    int rc = mail_await(e, ready, &w, timeout_ns, ACP_DOING_PROBE, &draft, 1, false);
+    int rc = recv_wait_until(e, ready, &w, timeout_ns, ACP_DOING_PROBE, &draft, 1, false);
     if (w.era == e->mail.era)
         __atomic_fetch_sub(&mailbox_of(h)->probing, 1, __ATOMIC_SEQ_CST);
     acp_lane_give(w.lane);

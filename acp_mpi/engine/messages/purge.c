@@ -15,13 +15,13 @@
 #include "peers/newcomers.h"
 #include "peers/peer.h"
 
-bool filler_lost(acp_engine *e, const struct letter *l)
+bool purge_filler_lost(acp_engine *e, const struct letter *l)
 {
     uint32_t slot = (uint32_t)l->filler;
     if (slot == e->self)
         return false;
-    if (!growth_reaches(e, slot))
-        return !growth_left_word(e, slot);
+    if (!newcomers_find(e, slot))
+        return !newcomers_attached(e, slot);
     struct peer *p = peer_of_slot(e, slot);
     if (p && !p->watched)
         peer_watch(e, p);
@@ -31,10 +31,10 @@ bool filler_lost(acp_engine *e, const struct letter *l)
 /* Its bytes were under way from a dead process, or are in that one's heap. */
 static bool orphaned(acp_engine *e, const struct letter *l)
 {
-    enum letter_state state = letter_state(l);
+    enum letter_state state = mailbox_entry_state(l);
     bool held = state == LETTER_DONE && l->place == PLACE_HELD && l->source < e->procs;
-    const struct peer *p = held ? peer_known(e, slot_of_rank(e, (uint32_t)l->source)) : NULL;
-    return state == LETTER_FILLING ? filler_lost(e, l) : state == LETTER_LOST || (p && p->lost);
+    const struct peer *p = held ? peer_known(e, rank_slot_of(e, (uint32_t)l->source)) : NULL;
+    return state == LETTER_FILLING ? purge_filler_lost(e, l) : state == LETTER_LOST || (p && p->lost);
 }
 
 static int bury(struct hold *hold, struct letter *l)
@@ -42,10 +42,10 @@ static int bury(struct hold *hold, struct letter *l)
     int rc = l->block ? heap_give(hold->lane, hold->heap, &l->block, 0) : ACP_OK;
     if (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
         return rc;
-    section_begin(hold);
-    mail_unkeep(hold, l);
-    letter_drop(hold, l);
-    section_commit(hold);
+    transaction_begin(hold);
+    match_remove(hold, l);
+    mailbox_entry_free(hold, l);
+    transaction_commit(hold);
     return ACP_OK;
 }
 
@@ -53,20 +53,20 @@ static int bury(struct hold *hold, struct letter *l)
 static bool discard(struct hold *hold, struct letter *l)
 {
     acp_engine *e = hold->lane->engine;
-    bool late = mail_context_ended(mailbox_of(hold->heap), l->context);
-    if (orphaned(e, l) || (late && letter_state(l) == LETTER_DONE && l->place != PLACE_HELD))
+    bool late = purge_finished_has(mailbox_of(hold->heap), l->context);
+    if (orphaned(e, l) || (late && mailbox_entry_state(l) == LETTER_DONE && l->place != PLACE_HELD))
         return bury(hold, l) == ACP_OK;
-    return !late || mail_unwant(hold, l);
+    return !late || purge_finished_receive(hold, l);
 }
 
 static void mail_bury(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
-    struct heap *h = mail_heap(e, e->job.own);
+    struct heap *h = match_heap(e, e->job.own);
     struct hold hold;
     uint32_t slots[MAIL_WANTING];
     struct letter *l;
-    if (h && section_enter(&hold, lane, &mailbox_of(h)->section, h, 0) != ACP_OK) {
+    if (h && transaction_enter(&hold, lane, &mailbox_of(h)->section, h, 0) != ACP_OK) {
         e->mail.losses = 1; /* again, soon: the bringer of the last one does not ring once more */
         return;
     }
@@ -74,26 +74,26 @@ static void mail_bury(acp_lane *lane)
     atomic_store(&e->doors->late, 0);
     if (!h)
         return;
-    if (!held_bury(lane, h))
+    if (!sender_heap_reclaim(lane, h))
         e->mail.losses = 1;
-    int rc = pair_ring_clear(&hold);
+    int rc = pair_ring_deliver_all(&hold);
     if (rc == ACP_OK)
-        pair_ring_release(&hold);
+        pair_ring_deliver_release(&hold);
     else if (rc != ACP_E_DAMAGED) /* which no other look mends */
         e->mail.losses = 1;
     const acp_request *unwanted = e->mail.unwanted;
     uint64_t steps = mailbox_of(h)->kept, next;
-    for (uint64_t at = mailbox_of(h)->arrivals.first; (l = letter_at(h, at)) && steps--;
+    for (uint64_t at = mailbox_of(h)->arrivals.first; (l = mailbox_entry(h, at)) && steps--;
          at = next) {
         next = l->arrival.next;
         if (!discard(&hold, l))
             e->mail.losses = 1;
     }
-    uint32_t count = mail_wanting_take(h, false, slots);
-    section_leave(&hold);
+    uint32_t count = credits_take_waiters(h, false, slots);
+    transaction_leave(&hold);
     if (e->mail.unwanted != unwanted)
         membarrier_all(); /* the bringer of a message after the look finds that it must ring */
-    mail_wanting_wake(e, slots, count);
+    credits_wake(e, slots, count);
 }
 
 enum due purge_due(const acp_engine *e)
@@ -101,11 +101,11 @@ enum due purge_due(const acp_engine *e)
     return e->mail.losses ? DUE_SOON : e->mail.unwanted || e->doors->late ? DUE_AWAKE : DUE_NOT;
 }
 
-void mail_tidy(acp_lane *lane)
+void purge_step(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     if (e->mail.losses || e->doors->late)
         mail_bury(lane);
     if (e->mail.unwanted)
-        mail_drop_unwanted(lane);
+        purge_finished_drop(lane);
 }

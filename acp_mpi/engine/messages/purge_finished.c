@@ -21,7 +21,7 @@ static struct mail_lot *lot_of(struct mailbox *box, uint64_t context)
     return &box->ended[(context ^ context >> 32) % MAIL_LOTS];
 }
 
-bool mail_context_ended(const struct mailbox *box, uint64_t context)
+bool purge_finished_has(const struct mailbox *box, uint64_t context)
 {
     const struct mail_lot *lot = lot_of((struct mailbox *)box, context);
     bool ended = false;
@@ -30,7 +30,7 @@ bool mail_context_ended(const struct mailbox *box, uint64_t context)
     return ended && context; /* the users' context never ends */
 }
 
-void mail_context_ends(acp_engine *e, uint64_t context, bool in_vain)
+void purge_finished_add(acp_engine *e, uint64_t context, bool in_vain)
 {
     const struct heap *h = atomic_load_explicit(&e->job.own->shm.heap, memory_order_acquire);
     if (!h || !context)
@@ -44,22 +44,22 @@ void mail_context_ends(acp_engine *e, uint64_t context, bool in_vain)
     bool look = kept && many > ENDED_MANY + kept / 4;
     atomic_store_explicit(&e->mail.contexts_ended, look ? 0 : many, memory_order_relaxed);
     if (in_vain || many % ENDED_MANY == 0) /* as long as they are known here */
-        eager_forget(e);
+        eager_slot_purge(e);
     /* The list of ended contexts is bounded, and a ring would keep its messages. */
     look |= many % ENDED_MANY == 0 && pair_ring_any(h);
     if (!look && !in_vain)
         return;
     atomic_store(&e->mail.losses, 1);
-    progress_kick(e);
+    doorbell_kick(e);
 }
 
 void acp_context_ends(acp_engine *e, uint64_t context)
 {
-    mail_context_ends(e, context, true);
+    purge_finished_add(e, context, true);
 }
 
 /* In the section: the leader receives it, without room for its bytes. */
-bool mail_unwant(struct hold *hold, struct letter *l)
+bool purge_finished_receive(struct hold *hold, struct letter *l)
 {
     acp_engine *e = hold->lane->engine;
     acp_request *r = request_new(hold->lane, REQUEST_RECEIVE);
@@ -67,10 +67,10 @@ bool mail_unwant(struct hold *hold, struct letter *l)
         return false;
     r->letter = l;
     l->room = l->buffer = l->global = 0;
-    letter_attend(l, ATTENTION_SLEEPS); /* the bringer rings */
-    section_begin(hold);
-    mail_unkeep(hold, l);
-    section_commit(hold);
+    mailbox_set_attention(l, ATTENTION_SLEEPS); /* the bringer rings */
+    transaction_begin(hold);
+    match_remove(hold, l);
+    transaction_commit(hold);
     r->next = e->mail.unwanted;
     e->mail.unwanted = r;
     return true;
@@ -79,7 +79,7 @@ bool mail_unwant(struct hold *hold, struct letter *l)
 /* False: it can be dropped; bytes kept by its sender have been given back there. */
 static bool stays(acp_lane *lane, acp_request *r)
 {
-    if (!acp_request_done(r) || pull_under_way(r)) /* by a reset it may be done before that has come */
+    if (!acp_request_done(r) || rendezvous_get_active(r)) /* by a reset it may be done before that has come */
         return true;
     int rc = acp_request_pulls(r) ? acp_request_pull(lane, r) : ACP_OK;
     if (rc == ACP_E_BUSY) /* no event rings */
@@ -87,7 +87,7 @@ static bool stays(acp_lane *lane, acp_request *r)
     return rc == ACP_E_BUSY || rc == ACP_E_HANDLE || rc == ACP_E_INTERRUPTED;
 }
 
-void mail_drop_unwanted(acp_lane *lane)
+void purge_finished_drop(acp_lane *lane)
 {
     for (acp_request **at = &lane->engine->mail.unwanted, *r; (r = *at);) {
         if (stays(lane, r)) {

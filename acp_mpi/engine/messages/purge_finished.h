@@ -8,13 +8,13 @@ struct letter;
 struct mailbox;
 
 /* Nothing of that context is received here any more. */
-bool mail_context_ended(const struct mailbox *box, uint64_t context);
+bool purge_finished_has(const struct mailbox *box, uint64_t context);
 
 /* Nothing of that context is received here from now on. `in_vain`: something may have come. */
-void mail_context_ends(acp_engine *e, uint64_t context, bool in_vain);
+void purge_finished_add(acp_engine *e, uint64_t context, bool in_vain);
 /* Receives an entry of such a context with bytes under way, or with its sender; false: no memory. Then, leader only,
  * the end of these receives. */
-bool mail_unwant(struct hold *hold, struct letter *letter);
-void mail_drop_unwanted(acp_lane *lane);
+bool purge_finished_receive(struct hold *hold, struct letter *letter);
+void purge_finished_drop(acp_lane *lane);
 
 #endif

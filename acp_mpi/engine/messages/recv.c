@@ -34,41 +34,41 @@ static void post(struct hold *hold, acp_request *r, const acp_envelope *want, st
     l->want_tag = (uint64_t)want->tag;
     l->want_note = want->note;
     l->place = PLACE_NONE;
-    letter_attend(l, ATTENTION_NONE);
+    mailbox_set_attention(l, ATTENTION_NONE);
     offer(hold->lane->engine, r, l);
-    section_set(hold, &l->state, LETTER_POSTED);
-    letter_link(hold, l, want->source == ACP_ANY || want->tag == ACP_ANY ? AMONG_WILD
-                                                                         : AMONG_RECEIVES);
+    transaction_set(hold, &l->state, LETTER_POSTED);
+    mailbox_link(hold, l, want->source == ACP_ANY || want->tag == ACP_ANY ? AMONG_WILD
+                                                                          : AMONG_RECEIVES);
 }
 
 /* In the section of the own mailbox: a message that is there, or the receive is posted. */
 static int match(struct hold *hold, acp_request *r, const acp_envelope *want)
 {
-    struct letter *l = mail_find_message(hold->heap, want);
+    struct letter *l = match_find(hold->heap, want);
     int rc = ACP_OK;
-    section_begin(hold);
+    transaction_begin(hold);
     if (l && unlikely(!acp_note_fits(want->note, l->note))) {
         acp_envelope stays;
-        envelope_of(l, &stays);
-        if ((rc = letter_get(hold, &l)) != ACP_OK) {
-            section_cancel(hold);
+        mail_match_envelope(l, &stays);
+        if ((rc = mailbox_entry_get(hold, &l)) != ACP_OK) {
+            transaction_cancel(hold);
             return rc;
         }
         l->context = want->context;
         l->list = AMONG_NONE;
-        letter_attend(l, ATTENTION_NONE);
-        letter_refused(hold, l, &stays);
+        mailbox_set_attention(l, ATTENTION_NONE);
+        match_refused(hold, l, &stays);
     } else if (l) {
-        mail_unkeep(hold, l);
+        match_remove(hold, l);
         offer(hold->lane->engine, r, l);
-    } else if ((rc = letter_get(hold, &l)) == ACP_OK) {
+    } else if ((rc = mailbox_entry_get(hold, &l)) == ACP_OK) {
         post(hold, r, want, l);
     } else {
-        section_cancel(hold);
+        transaction_cancel(hold);
         return rc;
     }
     r->letter = l;
-    section_commit(hold);
+    transaction_commit(hold);
     return ACP_OK;
 }
 
@@ -76,29 +76,29 @@ static int match(struct hold *hold, acp_request *r, const acp_envelope *want)
 static void ask_for_bytes(acp_engine *e, const acp_request *r)
 {
     const struct letter *l = r->letter;
-    if (letter_state(l) != LETTER_FILLING || l->filler != e->self || !r->buffer ||
+    if (mailbox_entry_state(l) != LETTER_FILLING || l->filler != e->self || !r->buffer ||
         __atomic_load_n(&l->place, __ATOMIC_RELAXED) != PLACE_NONE)
         return;
     atomic_store(&e->mail.due, true);
-    progress_kick(e);
+    doorbell_kick(e);
 }
 
 /* Also matches a message put into a ring before its sender could see the receive. */
 static int match_all(struct hold *hold, acp_request *r, const acp_envelope *want)
 {
-    int rc = pair_ring_clear(hold);
+    int rc = pair_ring_deliver_all(hold);
     if (rc == ACP_OK)
         rc = match(hold, r, want);
-    if (rc != ACP_OK || letter_state(r->letter) != LETTER_POSTED)
+    if (rc != ACP_OK || mailbox_entry_state(r->letter) != LETTER_POSTED)
         return rc;
     atomic_thread_fence(memory_order_seq_cst);
-    rc = pair_ring_clear(hold);
-    if (likely(rc == ACP_OK) || letter_state(r->letter) != LETTER_POSTED)
+    rc = pair_ring_deliver_all(hold);
+    if (likely(rc == ACP_OK) || mailbox_entry_state(r->letter) != LETTER_POSTED)
         return ACP_OK;
-    section_begin(hold);
-    letter_unlink(hold, r->letter);
-    letter_drop(hold, r->letter);
-    section_commit(hold);
+    transaction_begin(hold);
+    mailbox_unlink(hold, r->letter);
+    mailbox_entry_free(hold, r->letter);
+    transaction_commit(hold);
     return rc;
 }
 
@@ -107,20 +107,20 @@ static int receive(acp_lane *lane, acp_request *r, const acp_envelope *want)
     acp_engine *e = lane->engine;
     struct hold hold;
     uint32_t slots[MAIL_WANTING];
-    struct heap *h = mail_heap(e, e->job.own);
+    struct heap *h = match_heap(e, e->job.own);
     if (!h)
         return fail(lane, ACP_E_FULL, 0, 0);
-    int rc = section_enter(&hold, lane, &mailbox_of(h)->section, h, mail_patience(lane));
+    int rc = transaction_enter(&hold, lane, &mailbox_of(h)->section, h, mail_match_patience(lane));
     if (rc != ACP_OK)
         return rc;
     rc = match_all(&hold, r, want);
-    bool posted = rc == ACP_OK && letter_state(r->letter) == LETTER_POSTED;
+    bool posted = rc == ACP_OK && mailbox_entry_state(r->letter) == LETTER_POSTED;
     uint64_t sequence = posted ? r->letter->sequence : 0;
-    uint32_t count = mail_wanting_take(h, posted, slots);
-    section_leave(&hold);
-    mail_wanting_wake(e, slots, count);
+    uint32_t count = credits_take_waiters(h, posted, slots);
+    transaction_leave(&hold);
+    credits_wake(e, slots, count);
     if (unlikely(posted && e->mail.stopped))
-        mail_ask(e, want, sequence);
+        flow_solicit_senders(e, want, sequence);
     if (rc == ACP_OK && !posted)
         ask_for_bytes(e, r);
     return rc;
@@ -142,14 +142,14 @@ static void await_from(acp_request *r, int64_t source)
 {
     acp_engine *e = r->engine;
     if (source != ACP_ANY && source != (int64_t)e->rank &&
-        (r->peer = peer_of_slot(e, slot_of_rank(e, (uint32_t)source))) && !r->peer->watched)
+        (r->peer = peer_of_slot(e, rank_slot_of(e, (uint32_t)source))) && !r->peer->watched)
         peer_watch(e, r->peer);
 }
 
 int acp_receive(acp_lane *lane, const acp_envelope *want, void *buffer, acp_request **request)
 {
     acp_engine *e = lane->engine;
-    if (!mail_plausible(e, want)) {
+    if (!mail_match_plausible(e, want)) {
         fail(lane, want->tag < ACP_ANY ? ACP_E_ARGUMENT : ACP_E_RANK, 0, want->size);
         lane->fault.rank = want->source;
         return lane->fault.status;
@@ -160,7 +160,7 @@ int acp_receive(acp_lane *lane, const acp_envelope *want, void *buffer, acp_requ
     await_from(r, want->source);
     r->any = want->source == ACP_ANY;
     if (r->any)
-        sources_hold(r->among = want->among);
+        any_source_hold(r->among = want->among);
     int rc = receive(lane, r, want);
     if (rc != ACP_OK) {
         request_free(lane, r);
@@ -175,11 +175,11 @@ int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t roo
 {
     struct hold hold;
     acp_engine *e = lane->engine;
-    struct heap *h = mail_heap(e, e->job.own);
-    struct letter *l = h ? letter_at(h, taken) : NULL;
+    struct heap *h = match_heap(e, e->job.own);
+    struct letter *l = h ? mailbox_entry(h, taken) : NULL;
     if (!l || l->list != AMONG_TAKEN)
         return fail(lane, ACP_E_HANDLE, 0, 0);
-    int rc = section_enter(&hold, lane, &mailbox_of(h)->section, h, mail_patience(lane));
+    int rc = transaction_enter(&hold, lane, &mailbox_of(h)->section, h, mail_match_patience(lane));
     if (rc != ACP_OK)
         return rc;
     acp_request *r = receive_new(lane, buffer, room);
@@ -190,10 +190,10 @@ int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t roo
         __atomic_store_n(&l->list, AMONG_NONE, __ATOMIC_RELEASE);
         *request = r;
     }
-    section_leave(&hold);
+    transaction_leave(&hold);
     if (r)
         ask_for_bytes(e, r);
-    if (r && growth_reaches(e, l->source))
+    if (r && newcomers_find(e, l->source))
         await_from(r, (int64_t)l->source);
     return r ? ACP_OK : ACP_E_SYSTEM;
 }
@@ -204,7 +204,7 @@ static bool block_in(const struct heap *h, uint64_t at, uint64_t size)
 }
 
 /* Copies bytes that have come by a block and are not in the buffer yet; then parts that it may copy itself. */
-bool request_follow(acp_request *r)
+bool recv_follow(acp_request *r)
 {
     struct letter *l = r->letter;
     acp_engine *e = r->engine;
@@ -219,33 +219,33 @@ bool request_follow(acp_request *r)
         r->copied = filled;
     }
     bool helped = place == PLACE_SHARED &&
-                  share_help(e, l, r->buffer, l->size < r->room ? l->size : r->room);
+                  shared_copy_help(e, l, r->buffer, l->size < r->room ? l->size : r->room);
     return helped || r->copied > copied;
 }
 
 /* The state of an entry; LOST also if the rank that brings the bytes, or should, is dead or in finalize. */
-enum letter_state request_state(const acp_request *r)
+enum letter_state recv_state(const acp_request *r)
 {
     acp_engine *e = r->engine;
     const struct letter *l = r->letter;
-    enum letter_state state = letter_state(l);
+    enum letter_state state = mailbox_entry_state(l);
     bool lost = false;
     if (likely(state == LETTER_DONE))
         return state;
     if (state == LETTER_FILLING)
-        lost = filler_lost(e, l);
+        lost = purge_filler_lost(e, l);
     else if (state == LETTER_POSTED && (e->job.departed || e->job.leavers))
-        lost = r->any ? anybody_lost(e, r->among) : r->peer && peer_gone(e, r->peer) != ACP_OK;
+        lost = r->any ? any_source_lost(e, r->among) : r->peer && peer_gone(e, r->peer) != ACP_OK;
     if (!lost)
         return state;
     /* The message may have come in between: a dead process brings no more. */
-    enum letter_state now = letter_state(l);
+    enum letter_state now = mailbox_entry_state(l);
     return now == state ? LETTER_LOST : now;
 }
 
 bool acp_request_done(const acp_request *r)
 {
-    if (r->letter && (r->era != r->engine->mail.era || request_state(r) >= LETTER_DONE))
+    if (r->letter && (r->era != r->engine->mail.era || recv_state(r) >= LETTER_DONE))
         return true;
     return atomic_load_explicit(&r->over, memory_order_acquire);
 }

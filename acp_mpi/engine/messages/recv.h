@@ -3,7 +3,7 @@
 
 #include "messages/mailbox.h"
 
-bool request_follow(acp_request *request); /* true: some have come */
-enum letter_state request_state(const acp_request *request);
+bool recv_follow(acp_request *request); /* true: some have come */
+enum letter_state recv_state(const acp_request *request);
 
 #endif

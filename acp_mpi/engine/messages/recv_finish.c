@@ -18,19 +18,19 @@ static int unpost(acp_lane *lane, acp_request *r)
 {
     struct hold hold;
     acp_engine *e = lane->engine;
-    struct heap *h = mail_heap(e, e->job.own);
-    int rc = section_enter(&hold, lane, &mailbox_of(h)->section, h, mail_patience(lane));
+    struct heap *h = match_heap(e, e->job.own);
+    int rc = transaction_enter(&hold, lane, &mailbox_of(h)->section, h, mail_match_patience(lane));
     if (rc != ACP_OK)
         return rc;
     rc = ACP_E_HANDLE;
-    if (!r->over && letter_state(r->letter) == LETTER_POSTED) {
-        section_begin(&hold);
-        letter_unlink(&hold, r->letter);
-        section_commit(&hold);
+    if (!r->over && mailbox_entry_state(r->letter) == LETTER_POSTED) {
+        transaction_begin(&hold);
+        mailbox_unlink(&hold, r->letter);
+        transaction_commit(&hold);
         request_over(r, ACP_E_CANCELLED);
         rc = ACP_OK;
     }
-    section_leave(&hold);
+    transaction_leave(&hold);
     return rc;
 }
 
@@ -40,7 +40,7 @@ int acp_request_cancel(acp_lane *lane, acp_request *r)
         return ACP_OK; /* the cancellation has been done then */
     if (r->era != lane->engine->mail.era || r->over)
         return fail(lane, ACP_E_HANDLE, 0, 0);
-    int rc = r->kind == REQUEST_SEND ? send_withdraw(lane, &r, NULL) : unpost(lane, r);
+    int rc = r->kind == REQUEST_SEND ? message_send_queue_withdraw(lane, &r, NULL) : unpost(lane, r);
     return rc == ACP_E_HANDLE ? fail(lane, rc, 0, 0) : rc;
 }
 
@@ -56,9 +56,9 @@ static void give_block(acp_lane *lane, struct heap *h, struct letter *l)
 
 int acp_request_look(const acp_request *r, acp_envelope *got)
 {
-    if (r->era != r->engine->mail.era || !r->letter || request_state(r) != LETTER_DONE)
+    if (r->era != r->engine->mail.era || !r->letter || recv_state(r) != LETTER_DONE)
         return ACP_E_HANDLE;
-    envelope_of(r->letter, got);
+    mail_match_envelope(r->letter, got);
     return ACP_OK;
 }
 
@@ -79,7 +79,7 @@ const void *acp_request_data(acp_lane *lane, acp_request *r)
     struct letter *l = r->letter;
     if (!l || !r->gathers)
         return NULL;
-    struct heap *h = mail_heap(lane->engine, lane->engine->job.own);
+    struct heap *h = match_heap(lane->engine, lane->engine->job.own);
     if (l->place == PLACE_HELD)
         return pull_wholly(lane, r) == ACP_OK ? r->own : NULL;
     return l->place == PLACE_BLOCK ? h->base + l->block : l->data;
@@ -95,7 +95,7 @@ static int finish(acp_lane *lane, acp_request *r, struct letter *l)
     } else if (l->place == PLACE_INLINE && r->buffer && size) {
         memcpy(r->buffer, l->data, size);
     } else {
-        request_follow(r);
+        recv_follow(r);
     }
     return rc != ACP_OK ? rc : l->size > r->room ? ACP_E_TRUNCATED : ACP_OK;
 }
@@ -103,7 +103,7 @@ static int finish(acp_lane *lane, acp_request *r, struct letter *l)
 static int lost(acp_lane *lane, const acp_request *r)
 {
     const struct letter *l = r->letter;
-    bool posted = letter_state(l) == LETTER_POSTED;
+    bool posted = mailbox_entry_state(l) == LETTER_POSTED;
     int why = posted && !r->any && r->peer ? peer_gone(lane->engine, r->peer) : ACP_E_LOST;
     fail(lane, why == ACP_OK ? ACP_E_LOST : why, 0, 0);
     lane->fault.rank = (int64_t)(posted ? l->want_source : l->source); /* -1: any */
@@ -119,7 +119,7 @@ static int withdraw(acp_lane *lane, acp_request *r)
     int rc, why;
     acp_fault fault;
     do {
-        why = request_state(r) == LETTER_LOST ? lost(lane, r) : ACP_E_CANCELLED;
+        why = recv_state(r) == LETTER_LOST ? lost(lane, r) : ACP_E_CANCELLED;
         fault = lane->fault;
         rc = unpost(lane, r);
     } while (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED);
@@ -127,44 +127,44 @@ static int withdraw(acp_lane *lane, acp_request *r)
         return rc;
     if (why != ACP_E_CANCELLED)
         lane->fault = fault;
-    letter_put(lane, mail_heap(lane->engine, lane->engine->job.own), r->letter);
+    mailbox_entry_put(lane, match_heap(lane->engine, lane->engine->job.own), r->letter);
     return why;
 }
 
 static int receive_end(acp_lane *lane, acp_request *r, acp_envelope *got)
 {
     acp_engine *e = lane->engine;
-    struct heap *h = mail_heap(e, e->job.own);
+    struct heap *h = match_heap(e, e->job.own);
     int rc = ACP_E_CLOSED;
     if (r->era != e->mail.era) /* the heap is another */
         return fail(lane, rc, 0, 0);
     do {
-        while (!r->over && request_state(r) == LETTER_FILLING)
+        while (!r->over && recv_state(r) == LETTER_FILLING)
             if ((rc = acp_request_wait(e, r, ACP_FOREVER)) == ACP_E_CLOSED)
                 return fail(lane, rc, 0, 0);
         /* Also if the sender is dead: a change of state in which it died is taken back. */
-        if (!r->over && letter_state(r->letter) < LETTER_DONE &&
+        if (!r->over && mailbox_entry_state(r->letter) < LETTER_DONE &&
             (rc = withdraw(lane, r)) != ACP_E_HANDLE)
             return rc;
-    } while (!r->over && request_state(r) == LETTER_FILLING);
+    } while (!r->over && recv_state(r) == LETTER_FILLING);
     struct letter *l = r->letter;
     if (r->over) {
-        letter_put(lane, h, l);
+        mailbox_entry_put(lane, h, l);
         return r->status;
     }
     if (got)
-        envelope_of(l, got);
-    enum letter_state state = request_state(r);
+        mail_match_envelope(l, got);
+    enum letter_state state = recv_state(r);
     rc = state == LETTER_DONE ? finish(lane, r, l)
          : state == LETTER_REFUSED ? fail(lane, ACP_E_TYPE, 0, l->size) : lost(lane, r);
     give_block(lane, h, l);
-    letter_put(lane, h, l);
+    mailbox_entry_put(lane, h, l);
     return rc;
 }
 
 int acp_request_end(acp_lane *lane, acp_request *r, acp_envelope *got)
 {
-    int rc = r->kind == REQUEST_SEND ? send_end(lane, r) : receive_end(lane, r, got);
+    int rc = r->kind == REQUEST_SEND ? message_send_queue_finish(lane, r) : receive_end(lane, r, got);
     request_free(lane, r);
     return rc;
 }

@@ -41,7 +41,7 @@ struct request_wait {
 
 static bool follow(acp_request *r)
 {
-    return r->letter && letter_state(r->letter) == LETTER_FILLING && request_follow(r);
+    return r->letter && mailbox_entry_state(r->letter) == LETTER_FILLING && recv_follow(r);
 }
 
 static bool one_done(struct request_wait *w)
@@ -61,7 +61,7 @@ static bool one_done(struct request_wait *w)
 static void attend(const acp_request *r, enum letter_attention attention)
 {
     if (r->letter && r->era == r->engine->mail.era)
-        letter_attend(r->letter, attention);
+        mailbox_set_attention(r->letter, attention);
 }
 
 static bool stands(void *context)
@@ -76,7 +76,7 @@ static bool ready(void *context)
     bool arms = false;
     if (stands(w))
         return true;
-    if (now_ns() < w->arm_at)
+    if (linux_now_ns() < w->arm_at)
         return false;
     for (uint32_t i = 0; i < w->count; i++) {
         struct letter *l = w->requests[i]->letter;
@@ -99,7 +99,7 @@ static bool near(acp_engine *e, const acp_request *r)
     if (r->peer)
         return r->peer->row.node == e->config.node && !apart(e);
     if (r->any)
-        table_mates(e, &mates);
+        rank_table_mates(e, &mates);
     return mates > 1 && !apart(e);
 }
 
@@ -113,8 +113,8 @@ static bool soon_crowded(struct request_wait *w)
     bool done = one_done(w);
     if (done || !w->near)
         return done;
-    uint64_t until = now_ns() + YIELDS_NS;
-    for (uint32_t i = 0; i < yields && !done && now_ns() < until; i++) {
+    uint64_t until = linux_now_ns() + YIELDS_NS;
+    for (uint32_t i = 0; i < yields && !done && linux_now_ns() < until; i++) {
         sched_yield();
         done = one_done(w);
     }
@@ -139,7 +139,7 @@ static bool soon(struct request_wait *w)
         if ((i & 63) == 63)
             sched_yield();
         else
-            cpu_relax();
+            linux_cpu_relax();
     }
     return false;
 }
@@ -154,7 +154,7 @@ static bool doze_over(struct request_wait *w, int64_t timeout_ns)
     for (uint32_t i = 0; i < w->count; i++)
         if (w->requests[i]->letter)
             __atomic_store_n(&w->requests[i]->letter->attention, ATTENTION_DOZES, __ATOMIC_SEQ_CST);
-    return progress_doze(e, stands, w, timeout_ns < MAIL_FIRST_NS ? timeout_ns : MAIL_FIRST_NS);
+    return wait_doze(e, stands, w, timeout_ns < MAIL_FIRST_NS ? timeout_ns : MAIL_FIRST_NS);
 }
 
 bool acp_request_soon(acp_engine *e, acp_request *request)
@@ -168,8 +168,8 @@ bool acp_request_soon(acp_engine *e, acp_request *request)
 static bool comes_near(acp_engine *e, const acp_envelope *want)
 {
     acp_request draft = {.engine = e, .any = want->source == ACP_ANY};
-    if (!draft.any && growth_reaches(e, (uint64_t)want->source))
-        draft.peer = peer_of_slot(e, slot_of_rank(e, (uint32_t)want->source));
+    if (!draft.any && newcomers_find(e, (uint64_t)want->source))
+        draft.peer = peer_of_slot(e, rank_slot_of(e, (uint32_t)want->source));
     return near(e, &draft) && !(draft.peer && (draft.peer->lost || draft.peer == e->job.own));
 }
 
@@ -178,7 +178,7 @@ static bool glance(const struct request_wait *w)
     for (uint32_t i = 0; !w->engine->progress.crowded && i < GLANCES; i++) {
         if (pair_ring_stirs(w->engine, w->want))
             return true;
-        cpu_relax();
+        linux_cpu_relax();
     }
     return false;
 }
@@ -195,7 +195,7 @@ int acp_short_soon(acp_engine *e, const acp_envelope *want, bool briefly)
 static void say_whom(acp_engine *e, acp_request *const *requests, uint32_t count)
 {
     const struct peer *p = count == 1 ? requests[0]->peer : NULL;
-    atomic_store_explicit(&e->control->awaited, p ? rank_of_slot(e, p->slot) + 1 : 0,
+    atomic_store_explicit(&e->control->awaited, p ? rank_table_rank(e, p->slot) + 1 : 0,
                           memory_order_relaxed);
 }
 
@@ -210,9 +210,9 @@ static void watch_peers(acp_engine *e, const void *whom)
     const struct mail_awaited *a = whom;
     for (uint32_t i = 0; i < a->count; i++)
         if (a->requests[i]->any)
-            sources_watch(e, a->requests[i]->among);
+            any_source_watch(e, a->requests[i]->among);
         else if (a->requests[i]->peer)
-            mail_watch(e, a->requests[i]->peer);
+            flow_watch(e, a->requests[i]->peer);
 }
 
 /* The end of a rank that is named ends the request itself. */
@@ -221,7 +221,7 @@ static int nobody_sends(acp_engine *e, const void *whom)
     const struct mail_awaited *a = whom;
     int gone = ACP_OK;
     for (uint32_t i = 0; i < a->count; i++) {
-        int one = a->requests[i]->any ? sources_gone(e, a->requests[i]->among) : ACP_OK;
+        int one = a->requests[i]->any ? any_source_gone(e, a->requests[i]->among) : ACP_OK;
         if (one == ACP_OK || a->collectives)
             return ACP_OK;
         gone = gone == ACP_E_FINALIZING ? gone : one;
@@ -229,13 +229,13 @@ static int nobody_sends(acp_engine *e, const void *whom)
     return gone;
 }
 
-int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
-               acp_doing doing, acp_request *const *requests, uint32_t count, bool collectives)
+int recv_wait_until(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
+                    acp_doing doing, acp_request *const *requests, uint32_t count, bool collectives)
 {
     const struct mail_awaited whom = {requests, count, collectives};
     const struct awaited mail = {ready, context, watch_peers, nobody_sends, &whom};
     say_whom(e, requests, count);
-    int rc = wait_for_anybody(e, &mail, timeout_ns, doing);
+    int rc = any_source_wait(e, &mail, timeout_ns, doing);
     say_whom(e, NULL, 0);
     return rc;
 }
@@ -249,17 +249,17 @@ static int wait(struct request_wait *w, acp_doing doing, int64_t timeout_ns)
         w->near = w->near || near(e, requests[i]);
         attend(requests[i], ATTENTION_WAITS);
     }
-    uint64_t start = timeout_ns == ACP_FOREVER ? 0 : now_ns();
+    uint64_t start = timeout_ns == ACP_FOREVER ? 0 : linux_now_ns();
     if (!soon(w) && !doze_over(w, timeout_ns)) {
-        w->arm_at = now_ns() + SPIN_NS / 2;
-        rc = mail_await(e, ready, w, wait_left(timeout_ns, start), doing, requests, w->count, w->collectives);
+        w->arm_at = linux_now_ns() + SPIN_NS / 2;
+        rc = recv_wait_until(e, ready, w, wait_left(timeout_ns, start), doing, requests, w->count, w->collectives);
     }
     for (uint32_t i = 0; i < w->count; i++)
         attend(requests[i], ATTENTION_NONE);
     return rc;
 }
 
-int requests_wait(acp_engine *e, acp_request *const *requests, uint32_t count, bool (*over)(void *),
+int recv_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count, bool (*over)(void *),
                   void *context, bool collectives, acp_doing doing, int64_t timeout_ns)
 {
     struct request_wait w = {.engine = e, .requests = requests, .count = count, .over = over,
@@ -270,5 +270,5 @@ int requests_wait(acp_engine *e, acp_request *const *requests, uint32_t count, b
 int acp_request_wait(acp_engine *e, acp_request *request, int64_t timeout_ns)
 {
     acp_doing doing = request->kind == REQUEST_SEND ? ACP_DOING_SEND : ACP_DOING_RECEIVE;
-    return requests_wait(e, &request, 1, NULL, NULL, false, doing, timeout_ns);
+    return recv_wait_any(e, &request, 1, NULL, NULL, false, doing, timeout_ns);
 }

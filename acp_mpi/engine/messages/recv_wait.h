@@ -7,10 +7,10 @@
 #define MAIL_FIRST_NS ((int64_t)20000000) /* of a wait; then it also listens for deaths */
 
 /* wait_for_anybody, for those that `requests` wait for; `collectives`: these may end the wait, too. */
-int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
-               acp_doing doing, acp_request *const *requests, uint32_t count, bool collectives);
+int recv_wait_until(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
+                    acp_doing doing, acp_request *const *requests, uint32_t count, bool collectives);
 /* Until one of `requests` is done, or `over(context)` is true; NULL: nothing else ends it. */
-int requests_wait(acp_engine *e, acp_request *const *requests, uint32_t count, bool (*over)(void *),
+int recv_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count, bool (*over)(void *),
                   void *context, bool collectives, acp_doing doing, int64_t timeout_ns);
 
 #endif

@@ -62,8 +62,8 @@ static int get(acp_lane *lane, struct pull *p, void *to, acp_ga_t ga, uint64_t s
 static uint64_t load(acp_lane *lane, unsigned char *to, acp_ga_t from, uint64_t size)
 {
     size = size < BACKGROUND_BYTES ? size : BACKGROUND_BYTES;
-    const struct translation *t = lane_find(lane, ROLE_SRC, from, size);
-    return t && read_loaded(lane, to, t, from, size) == ACP_OK ? size : 0;
+    const struct translation *t = translate_find(lane, ROLE_SRC, from, size);
+    return t && execute_read(lane, to, t, from, size) == ACP_OK ? size : 0;
 }
 
 /* Piece by piece, where load and store do not reach. */
@@ -114,14 +114,14 @@ static int give_back(acp_lane *lane, const acp_request *r, struct pull *p)
 }
 
 /* Waits, for transfers under way would write to it. */
-void pull_free(acp_request *r)
+void rendezvous_get_free(acp_request *r)
 {
     while (settled(r->engine, r->pull, true) == ACP_E_INTERRUPTED)
         continue;
-    pull_drop(r);
+    rendezvous_get_drop(r);
 }
 
-void pull_drop(acp_request *r)
+void rendezvous_get_drop(acp_request *r)
 {
     if (r->pull)
         free(r->pull->piece);
@@ -132,15 +132,15 @@ void pull_drop(acp_request *r)
 bool acp_request_pulls(const acp_request *r)
 {
     return r->kind == REQUEST_RECEIVE && !r->pulled && r->era == r->engine->mail.era && r->letter &&
-           letter_state(r->letter) == LETTER_DONE && r->letter->place == PLACE_HELD;
+           mailbox_entry_state(r->letter) == LETTER_DONE && r->letter->place == PLACE_HELD;
 }
 
-bool pull_under_way(const acp_request *r)
+bool rendezvous_get_active(const acp_request *r)
 {
     return r->pull && r->pull->pending && !acp_done(r->engine, r->pull->pending);
 }
 
-uint64_t pull_at(const acp_request *r)
+uint64_t rendezvous_get_bytes(const acp_request *r)
 {
     return r->pull ? r->pull->at : 0;
 }
@@ -170,7 +170,7 @@ int acp_request_pull(acp_lane *lane, acp_request *r)
     if (later(rc))
         return rc;
     r->pulled = true;
-    pull_free(r);
+    rendezvous_get_free(r);
     return ACP_OK;
 }
 

@@ -3,10 +3,10 @@
 
 #include "core/messages.h"
 
-void pull_free(acp_request *request);
-void pull_drop(acp_request *request); /* nothing is under way any more */
+void rendezvous_get_free(acp_request *request);
+void rendezvous_get_drop(acp_request *request); /* nothing is under way any more */
 /* a transfer is under way: pull_free would wait, which a leader cannot */
-bool pull_under_way(const acp_request *request);
-uint64_t pull_at(const acp_request *request); /* bytes that have come so far */
+bool rendezvous_get_active(const acp_request *request);
+uint64_t rendezvous_get_bytes(const acp_request *request); /* bytes that have come so far */
 
 #endif

@@ -32,7 +32,7 @@ void request_free(acp_lane *lane, acp_request *r)
         atomic_fetch_sub(&lane->engine->mail.sends_open, 1);
     free(r->own);
     if (r->pull)
-        pull_free(r);
+        rendezvous_get_free(r);
     acp_sources_free(r->among);
     if (lane->request_count == AT_HAND) {
         free(r);
@@ -52,7 +52,7 @@ void requests_close(acp_engine *e)
     }
     for (acp_request *r; (r = e->mail.unwanted);) {
         e->mail.unwanted = r->next;
-        pull_drop(r);
+        rendezvous_get_drop(r);
         free(r);
     }
     for (uint32_t i = 0; i < ATTACH_LANES; i++) {
@@ -73,5 +73,5 @@ void request_over(acp_request *r, int status)
     atomic_thread_fence(memory_order_seq_cst);
     progress_event(e);
     if (atomic_load(&e->control->asleep))
-        progress_kick(e);
+        doorbell_kick(e);
 }

@@ -28,8 +28,8 @@ static struct peer *mail_peer(acp_lane *lane, uint32_t rank)
 {
     acp_engine *e = lane->engine;
     struct peer *p = NULL;
-    if (likely(rank < e->procs) || growth_reaches(e, rank)) {
-        uint32_t slot = slot_of_rank(e, rank);
+    if (likely(rank < e->procs) || newcomers_find(e, rank)) {
+        uint32_t slot = rank_slot_of(e, rank);
         p = lane->peers[slot % LANE_PEERS];
         if (!p || p->slot != slot)
             p = lane->peers[slot % LANE_PEERS] = peer_of_slot(e, slot);
@@ -44,8 +44,8 @@ static struct peer *mail_peer(acp_lane *lane, uint32_t rank)
 /* A receive has taken it meanwhile: the bytes in the block are not needed. */
 static bool wanted_now(acp_lane *lane, struct landing *l, struct heap *h, uint64_t block)
 {
-    if (l->matched || !mail_wanted(l) || mail_taken(lane, l) != ACP_OK ||
-        held_drop(lane, h, block, 0) != ACP_OK)
+    if (l->matched || !deliver_wanted(l) || deliver_taken(lane, l) != ACP_OK ||
+        sender_heap_drop(lane, h, block, 0) != ACP_OK)
         return false;
     l->held = false;
     return true;
@@ -56,20 +56,20 @@ static int keep_here(acp_lane *lane, acp_request *r)
 {
     acp_engine *e = lane->engine;
     struct landing *l = &r->landing;
-    struct heap *h = mail_heap(e, e->job.own);
+    struct heap *h = match_heap(e, e->job.own);
     uint64_t block = 0, size = l->size, part;
     if (!h)
         return ACP_E_FULL;
-    int rc = held_take(lane, h, r->peer, size, &block, HEAP_PATIENCE_NS);
+    int rc = sender_heap_take(lane, h, r->peer, size, &block, HEAP_PATIENCE_NS);
     if (rc != ACP_OK)
         return rc;
     for (uint64_t at = 0; at < size; at += part) {
         if (wanted_now(lane, l, h, block))
-            return mail_open(lane, l);
+            return deliver_open(lane, l);
         part = size - at < KEPT_PART ? size - at : KEPT_PART;
-        stream_copy(held_bytes(h, block) + at, r->data + at, part);
+        stream_copy(sender_heap_bytes(h, block) + at, r->data + at, part);
     }
-    mail_held(lane, l, held_hand_over(e, h, r->peer, block));
+    deliver_held(lane, l, sender_heap_hand_over(e, h, r->peer, block));
     r->kept = true;
     return ACP_OK;
 }
@@ -81,12 +81,12 @@ static bool wanted_soon(const acp_lane *lane, const struct landing *l)
 {
     acp_engine *e = lane->engine;
     if (e->progress.crowded || lane->index == LANE_LEADER || l->size < KEPT_PART / 2)
-        return mail_wanted(l);
+        return deliver_wanted(l);
     uint32_t looks = atomic_load_explicit(&e->mail.send_looks, memory_order_relaxed);
     bool anew = atomic_fetch_add_explicit(&e->mail.sends_kept, 1, memory_order_relaxed) % LOOKS_AGAIN == 0;
-    for (uint32_t i = 0; i < (anew ? LOOKS_MOST : looks) && !mail_wanted(l); i++)
-        cpu_relax();
-    bool is = mail_wanted(l);
+    for (uint32_t i = 0; i < (anew ? LOOKS_MOST : looks) && !deliver_wanted(l); i++)
+        linux_cpu_relax();
+    bool is = deliver_wanted(l);
     looks = is ? 2 * looks : looks / 2;
     looks = looks < LOOKS_LEAST ? LOOKS_LEAST : looks > LOOKS_MOST ? LOOKS_MOST : looks;
     atomic_store_explicit(&e->mail.send_looks, looks, memory_order_relaxed);
@@ -99,14 +99,14 @@ static int open(acp_lane *lane, acp_request *r)
 {
     struct landing *l = &r->landing;
     l->whole = r->data;
-    if (!l->matched && wanted_soon(lane, l) && mail_taken(lane, l) == ACP_OK)
+    if (!l->matched && wanted_soon(lane, l) && deliver_taken(lane, l) == ACP_OK)
         l->held = false;
-    int rc = l->held ? keep_here(lane, r) : mail_open(lane, l);
+    int rc = l->held ? keep_here(lane, r) : deliver_open(lane, l);
     if (rc == ACP_E_FULL && !l->held)
         rc = keep_here(lane, r);
-    if (rc == ACP_E_FULL && !l->matched && mail_taken(lane, l) == ACP_OK) {
+    if (rc == ACP_E_FULL && !l->matched && deliver_taken(lane, l) == ACP_OK) {
         l->held = false;
-        rc = mail_open(lane, l);
+        rc = deliver_open(lane, l);
     }
     if (rc == ACP_E_FULL || rc == ACP_E_INTERRUPTED)
         return ACP_E_BUSY;
@@ -118,16 +118,16 @@ static int slice(acp_lane *lane, acp_request *r)
 {
     struct landing *l = &r->landing;
     if (l->shares)
-        return share_fill(lane, l, &r->at);
+        return shared_copy_fill(lane, l, &r->at);
     uint64_t left = l->size - r->at, most = l->matched ? BACKGROUND_BYTES : KEPT_PART;
     uint64_t part = left < most ? left : most;
-    int rc = mail_fill(lane, l, r->at, r->data + r->at, part);
+    int rc = deliver_fill(lane, l, r->at, r->data + r->at, part);
     if (rc != ACP_OK)
         return rc;
     r->at += part;
-    if (!l->matched && r->at < l->size && mail_wanted(l) && mail_taken(lane, l) == ACP_OK &&
-        r->at < l->size && share_goes(lane->engine, l))
-        share_open(lane, l, r->at);
+    if (!l->matched && r->at < l->size && deliver_wanted(l) && deliver_taken(lane, l) == ACP_OK &&
+        r->at < l->size && shared_copy_usable(lane->engine, l))
+        shared_copy_open(lane, l, r->at);
     return ACP_OK;
 }
 
@@ -144,7 +144,7 @@ static int request_fill(acp_lane *lane, acp_request *r)
         if (background && r->at < l->size)
             return ACP_E_BUSY;
     }
-    mail_landed(lane, l);
+    deliver_complete(lane, l);
     return ACP_OK;
 }
 
@@ -155,14 +155,14 @@ int send_advance(acp_lane *lane, acp_request *r, const acp_request *first)
     if (r->peer->lost)
         rc = ACP_E_LOST;
     if (rc == ACP_OK && r->step == STEP_ARRIVE) {
-        if (unlikely(pair_ring_before(e, r->peer)) && (rc = pair_ring_bring(lane, r->peer)) != ACP_OK) {
+        if (unlikely(pair_ring_before(e, r->peer)) && (rc = pair_ring_deliver_own(lane, r->peer)) != ACP_OK) {
             r->landing.looks = true;
             return rc;
         }
-        rc = first ? mail_meet(lane, r->peer, &r->envelope, r->data,
-                               (struct places){0, first->landing.before}, e->self, &r->landing)
-                   : mail_arrive(lane, r->peer, &r->envelope, r->data, false, e->self,
-                                 &r->landing);
+        rc = first ? match_posted(lane, r->peer, &r->envelope, r->data,
+                                  (struct places){0, first->landing.before}, e->self, &r->landing)
+                   : match_arrive(lane, r->peer, &r->envelope, r->data, false, e->self,
+                                  &r->landing);
         if (rc != ACP_OK)
             return rc;
         r->step = STEP_OPEN;
@@ -189,13 +189,13 @@ int acp_hand_on(acp_lane *lane, const acp_envelope *envelope, const void *data, 
     acp_request r = {.engine = e, .kind = REQUEST_SEND, .peer = e->job.own, .envelope = *envelope,
                      .data = data, .era = e->mail.era, .step = STEP_OPEN};
     *request = NULL;
-    int rc = mail_meet(lane, e->job.own, envelope, data, (struct places){0, UINT64_MAX}, e->self,
-                       &r.landing);
+    int rc = match_posted(lane, e->job.own, envelope, data, (struct places){0, UINT64_MAX}, e->self,
+                          &r.landing);
     if (rc != ACP_OK)
         return rc == ACP_E_FULL ? fail(lane, ACP_E_HANDLE, 0, envelope->size) : rc;
     if (r.landing.open)
         rc = send_advance(lane, &r, NULL);
-    return rc == ACP_E_FULL || rc == ACP_E_BUSY ? send_wait(lane, &r, request) : rc;
+    return rc == ACP_E_FULL || rc == ACP_E_BUSY ? message_send_queue_add(lane, &r, request) : rc;
 }
 
 /* Load and store do not reach its mailbox. */
@@ -207,7 +207,7 @@ static bool is_far(acp_engine *e, struct peer *to)
         return true;
     }
     if (unlikely(!atomic_load_explicit(&to->shm.heap, memory_order_relaxed)))
-        mail_heap(e, to);
+        match_heap(e, to);
     return atomic_load_explicit(&to->mail.far, memory_order_relaxed) && !to->lost;
 }
 
@@ -224,27 +224,27 @@ bool send_eagerly(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, c
     struct peer *to = eager_peer(lane, dest);
     acp_envelope m = *envelope;
     m.source = lane->engine->rank;
-    return to && eager_put(lane->engine, to, &m, data);
+    return to && eager_slot_put(lane->engine, to, &m, data);
 }
 
 void send_turned(acp_lane *lane, uint32_t dest, uint64_t context)
 {
     struct peer *to = eager_peer(lane, dest);
     if (to)
-        eager_turn(lane->engine, to, context);
+        eager_slot_divert(lane->engine, to, context);
 }
 
 int send_recalled(acp_lane *lane, uint32_t dest, uint64_t context)
 {
     struct peer *to = eager_peer(lane, dest);
-    return to ? eager_recall(lane, to, context) : ACP_OK;
+    return to ? eager_slot_recall(lane, to, context) : ACP_OK;
 }
 
 bool acp_send_short(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data)
 {
     acp_engine *e = lane->engine;
     struct peer *to = envelope->size <= ACP_SHORT_MOST && envelope->tag >= 0 ? mail_peer(lane, dest) : NULL;
-    return to && !is_far(e, to) && (likely(!atomic_load(&e->mail.sends)) || !sends_before(e, to)) &&
+    return to && !is_far(e, to) && (likely(!atomic_load(&e->mail.sends)) || !message_send_queue_has(e, to)) &&
            pair_ring_put(lane, to, envelope, data);
 }
 
@@ -262,9 +262,9 @@ int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const 
                      .data = data, .era = e->mail.era};
     r.envelope.source = e->rank;
     if (unlikely(is_far(e, to)))
-        return mail_send_far(lane, to, &r.envelope, data, request);
-    if (unlikely(atomic_load(&e->mail.sends) && sends_before(e, to)))
-        return send_wait(lane, &r, request);
+        return flow_send_message(lane, to, &r.envelope, data, request);
+    if (unlikely(atomic_load(&e->mail.sends) && message_send_queue_has(e, to)))
+        return message_send_queue_add(lane, &r, request);
     int rc = send_advance(lane, &r, NULL);
     bool begun = r.step != STEP_ARRIVE;
     if (likely(rc == ACP_OK) || (!begun && rc != ACP_E_FULL)) {
@@ -272,5 +272,5 @@ int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const 
             lane->fault.rank = dest;
         return rc;
     }
-    return rc == ACP_E_FULL || rc == ACP_E_BUSY ? send_wait(lane, &r, request) : rc;
+    return rc == ACP_E_FULL || rc == ACP_E_BUSY ? message_send_queue_add(lane, &r, request) : rc;
 }

@@ -14,9 +14,9 @@
 
 #define HELD_MARK 0x4c49414d444c4548ull /* "HELDMAIL" */
 
-uint64_t held_mark(const struct heap *h, uint64_t block)
+uint64_t sender_heap_mark(const struct heap *h, uint64_t block)
 {
-    return HELD_MARK ^ block_mark(h, block - BLOCK_HEAD);
+    return HELD_MARK ^ size_class_mark(h, block - BLOCK_HEAD);
 }
 
 static struct held_head *head_of(const struct heap *h, uint64_t block)
@@ -24,29 +24,29 @@ static struct held_head *head_of(const struct heap *h, uint64_t block)
     return (struct held_head *)(void *)(h->base + block);
 }
 
-unsigned char *held_bytes(const struct heap *h, uint64_t block)
+unsigned char *sender_heap_bytes(const struct heap *h, uint64_t block)
 {
     return h->base + block + MAIL_HELD_HEAD;
 }
 
-int held_take(acp_lane *lane, struct heap *h, const struct peer *to, uint64_t size,
-              uint64_t *block, int64_t patience_ns)
+int sender_heap_take(acp_lane *lane, struct heap *h, const struct peer *to, uint64_t size,
+                     uint64_t *block, int64_t patience_ns)
 {
     if (size > UINT64_MAX - MAIL_HELD_HEAD)
         return fail(lane, ACP_E_FULL, 0, size);
     int rc = heap_take(lane, h, size + MAIL_HELD_HEAD, block, patience_ns);
     if (rc == ACP_OK)
-        *head_of(h, *block) = (struct held_head){held_mark(h, *block), h->head->nonce, to->slot, 0};
+        *head_of(h, *block) = (struct held_head){sender_heap_mark(h, *block), h->head->nonce, to->slot, 0};
     return rc;
 }
 
-acp_ga_t held_hand_over(acp_engine *e, struct heap *h, struct peer *to, uint64_t block)
+acp_ga_t sender_heap_hand_over(acp_engine *e, struct heap *h, struct peer *to, uint64_t block)
 {
     __atomic_store_n(&head_of(h, block)->block, block, __ATOMIC_RELEASE);
     atomic_store(&to->mail.holds, true);
     if (to->lost) { /* after this the look for them may be over */
         e->mail.losses = 1;
-        progress_kick(e);
+        doorbell_kick(e);
     }
     return acp_ga(e->rank, 0, h->position + block);
 }
@@ -55,9 +55,9 @@ acp_ga_t held_hand_over(acp_engine *e, struct heap *h, struct peer *to, uint64_t
 static bool is_held_for(const struct heap *h, uint64_t block, uint64_t slot)
 {
     const struct held_head *head = head_of(h, block);
-    return block_whole(h, block - BLOCK_HEAD, false) &&
-           block_size(h, block - BLOCK_HEAD) >= BLOCK_HEAD + MAIL_HELD_HEAD &&
-           head->mark == held_mark(h, block) && head->nonce == h->head->nonce &&
+    return size_class_whole(h, block - BLOCK_HEAD, false) &&
+           heap_block_size(h, block - BLOCK_HEAD) >= BLOCK_HEAD + MAIL_HELD_HEAD &&
+           head->mark == sender_heap_mark(h, block) && head->nonce == h->head->nonce &&
            head->slot == slot && __atomic_load_n(&head->block, __ATOMIC_ACQUIRE) == block;
 }
 
@@ -66,27 +66,27 @@ static bool is_held_for(const struct heap *h, uint64_t block, uint64_t slot)
 int held_give(acp_lane *lane, struct heap *h, uint64_t block, uint64_t slot, int64_t patience_ns)
 {
     struct hold hold;
-    if (block < BLOCK_HEAD || !block_plausible(h, block - BLOCK_HEAD) ||
-        !granule_there(h, block - BLOCK_HEAD))
+    if (block < BLOCK_HEAD || !size_class_plausible(h, block - BLOCK_HEAD) ||
+        !heap_pages_committed(h, block - BLOCK_HEAD))
         return fail(lane, ACP_E_BLOCK, 0, 0);
-    int rc = section_enter(&hold, lane, &h->head->section, h, patience_ns);
+    int rc = transaction_enter(&hold, lane, &h->head->section, h, patience_ns);
     if (rc != ACP_OK)
         return rc;
     rc = is_held_for(h, block, slot) ? heap_give_inside(&hold, &head_of(h, block)->block)
                                      : fail(lane, ACP_E_BLOCK, 0, 0);
-    section_leave(&hold);
+    transaction_leave(&hold);
     return rc;
 }
 
-int held_drop(acp_lane *lane, struct heap *h, uint64_t block, int64_t patience_ns)
+int sender_heap_drop(acp_lane *lane, struct heap *h, uint64_t block, int64_t patience_ns)
 {
     struct hold hold;
-    int rc = section_enter(&hold, lane, &h->head->section, h, patience_ns);
+    int rc = transaction_enter(&hold, lane, &h->head->section, h, patience_ns);
     if (rc != ACP_OK)
         return rc;
     head_of(h, block)->block = block;
     rc = heap_give_inside(&hold, &head_of(h, block)->block);
-    section_leave(&hold);
+    transaction_leave(&hold);
     return rc;
 }
 
@@ -94,25 +94,25 @@ int held_drop(acp_lane *lane, struct heap *h, uint64_t block, int64_t patience_n
 static int block_bury(acp_lane *lane, struct heap *h, uint32_t slot)
 {
     struct hold hold;
-    int rc = section_enter(&hold, lane, &h->head->section, h, 0);
+    int rc = transaction_enter(&hold, lane, &h->head->section, h, 0);
     if (rc != ACP_OK)
         return rc;
     uint64_t size, end = h->end;
     for (uint64_t at = h->first; at < end && rc == ACP_OK; at += size) {
         uint64_t block = at + BLOCK_HEAD;
-        if ((size = block_size(h, at)) < BLOCK_LEAST || size > end - at)
+        if ((size = heap_block_size(h, at)) < BLOCK_LEAST || size > end - at)
             break;
         if (!is_held_for(h, block, slot))
             continue;
-        if (at + size < end && (block_at(h, at + size)->size & BLOCK_FREE))
-            size += block_size(h, at + size); /* the two will be merged */
+        if (at + size < end && (heap_block(h, at + size)->size & BLOCK_FREE))
+            size += heap_block_size(h, at + size); /* the two will be merged */
         rc = heap_give_inside(&hold, &head_of(h, block)->block);
     }
-    section_leave(&hold);
+    transaction_leave(&hold);
     return rc;
 }
 
-bool held_bury(acp_lane *lane, struct heap *h)
+bool sender_heap_reclaim(acp_lane *lane, struct heap *h)
 {
     acp_engine *e = lane->engine;
     bool all = true;

@@ -22,20 +22,20 @@
 #define CALL_BYTES ((uint64_t)1 << 20)   /* a receiver that sleeps is woken to help with */
 #define HELPER_NS ((uint64_t)1000000)    /* a part that takes longer is waited for in the background */
 
-bool share_goes(const acp_engine *e, const struct landing *l)
+bool shared_copy_usable(const acp_engine *e, const struct landing *l)
 {
     return l->whole && l->matched && l->letter->buffer && l->size >= MAIL_SHARED &&
-           vm_goes(e, l->to);
+           deliver_vm_usable(e, l->to);
 }
 
-void share_open(acp_lane *lane, struct landing *l, uint64_t at)
+void shared_copy_open(acp_lane *lane, struct landing *l, uint64_t at)
 {
     struct letter *letter = l->letter;
     letter->share = (struct mail_share){.from = (uint64_t)(uintptr_t)l->whole, .claimed = at};
     __atomic_store_n(&letter->place, PLACE_SHARED, __ATOMIC_RELEASE);
     l->shares = true;
     if (l->size - at >= CALL_BYTES && !lane->engine->progress.crowded)
-        letter_ring(lane, l->to, letter);
+        match_ring(lane, l->to, letter);
 }
 
 /* Claims half of the rest, so that both end at the same time; all of it if one alone runs at a time. A sender without
@@ -62,14 +62,14 @@ static int helpers_gone(acp_lane *lane, const struct landing *l)
     uint64_t since = 0;
     for (uint32_t look = 1; __atomic_load_n(&l->letter->share.helpers, __ATOMIC_ACQUIRE); look++) {
         if (look % 64 && !lane->engine->progress.crowded) {
-            cpu_relax();
+            linux_cpu_relax();
             continue;
         }
-        uint64_t now = now_ns();
+        uint64_t now = linux_now_ns();
         since = since ? since : now;
         if (now - since > HELPER_NS || !lane_may_wait(lane)) {
             /* repeats a byte: an error shows that the process is dead */
-            int rc = fill_vm(lane, l, 0, l->whole, 1);
+            int rc = deliver_fill_vm(lane, l, 0, l->whole, 1);
             return rc == ACP_E_LOST ? rc : ACP_E_BUSY;
         }
         sched_yield();
@@ -83,8 +83,8 @@ static int again(acp_lane *lane, struct landing *l, uint64_t *at)
     struct letter *letter = l->letter;
     uint64_t first = letter->filled; /* the bytes before are in the block */
     if (!l->to->shm.vm_refused)
-        return fill_vm(lane, l, first, l->whole + first, l->size - first);
-    int rc = letter->block ? ACP_OK : mail_open(lane, l);
+        return deliver_fill_vm(lane, l, first, l->whole + first, l->size - first);
+    int rc = letter->block ? ACP_OK : deliver_open(lane, l);
     if (rc != ACP_OK)
         return rc;
     l->shares = false;
@@ -93,13 +93,13 @@ static int again(acp_lane *lane, struct landing *l, uint64_t *at)
     return ACP_E_BUSY;
 }
 
-int share_fill(acp_lane *lane, struct landing *l, uint64_t *at)
+int shared_copy_fill(acp_lane *lane, struct landing *l, uint64_t *at)
 {
     struct mail_share *s = &l->letter->share;
     bool background = lane->index == LANE_LEADER; /* others wait for it, too */
     uint64_t here, part;
     while (piece_claim(lane->engine, s, l->size, &here, &part)) {
-        int rc = fill_vm(lane, l, here, l->whole + here, part);
+        int rc = deliver_fill_vm(lane, l, here, l->whole + here, part);
         if (rc == ACP_E_LOST)
             return rc;
         if (rc != ACP_OK) {
@@ -135,7 +135,7 @@ static bool vm_read(struct peer *from, uint64_t address, unsigned char *to, uint
     return true;
 }
 
-bool share_help(acp_engine *e, struct letter *letter, unsigned char *buffer, uint64_t size)
+bool shared_copy_help(acp_engine *e, struct letter *letter, unsigned char *buffer, uint64_t size)
 {
     struct mail_share *s = &letter->share;
     uint64_t at = 0, part = 0;

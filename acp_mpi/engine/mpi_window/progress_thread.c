@@ -148,7 +148,7 @@ int acp_mpi_progress_start(const acp_mpi_progress_config *config, acp_mpi_progre
         return ACP_E_SYSTEM;
     p->config = *config;
     atomic_store(&p->interval, config->interval_ns);
-    *missing = mpi_find(&p->mpi, config->user);
+    *missing = symbols_find(&p->mpi, config->user);
     p->config.user = NULL;
     int rc = *missing ? ACP_E_ARGUMENT : wakeable(p);
     if (rc == ACP_OK) {

@@ -91,7 +91,7 @@ static void end_now(int code, void *instead_of_0)
     _exit(code ? code : (int)(intptr_t)instead_of_0);
 }
 
-bool mpi_never_finalize(int instead_of_0)
+bool skip_finalize_install(int instead_of_0)
 {
     bool good = true;
     dl_iterate_phdr(replace_in, &good);

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-const char *mpi_find(struct mpi *mpi, const char *user)
+const char *symbols_find(struct mpi *mpi, const char *user)
 {
     static const struct {
         const char *name;

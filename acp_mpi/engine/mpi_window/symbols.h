@@ -17,6 +17,6 @@ struct mpi {
 
 /* `user` is the path of a loaded object that calls MPI itself, as mpi4py's module does: its dependencies are searched;
  * NULL: the program. Returns NULL, or the name of a missing function. */
-const char *mpi_find(struct mpi *mpi, const char *user);
+const char *symbols_find(struct mpi *mpi, const char *user);
 
 #endif

@@ -25,18 +25,18 @@ static int announce(acp_lane *lane, struct peer *to, uint32_t color, uint64_t id
 int acp_window_visit(acp_engine *e, uint32_t rank, bool come)
 {
     pthread_mutex_lock(&e->lock);
-    int rc = announce(&e->lanes[LANE_LOCKED], peer_of_slot(e, slot_of_rank(e, rank)), 0, 0, come);
+    int rc = announce(&e->lanes[LANE_LOCKED], peer_of_slot(e, rank_slot_of(e, rank)), 0, 0, come);
     pthread_mutex_unlock(&e->lock);
     return rc;
 }
 
-int visit_begin(acp_lane *lane, struct op *op, bool *welcome)
+int target_assist_begin(acp_lane *lane, struct op *op, bool *welcome)
 {
     struct visit *v = &op->target->mpi.visit;
-    uint64_t now = now_ns();
+    uint64_t now = linux_now_ns();
     *welcome = v->welcome;
     if (!v->welcome || now - v->announced > LIVELY_NS / 4) {
-        int rc = announce(lane, op->target, op->color, v->welcome ? 0 : op_id(op), true);
+        int rc = announce(lane, op->target, op->color, v->welcome ? 0 : op_table_id(op), true);
         if (rc != ACP_OK)
             return rc;
         v->announced = now;
@@ -45,22 +45,22 @@ int visit_begin(acp_lane *lane, struct op *op, bool *welcome)
     return ACP_OK;
 }
 
-void visit_welcome(struct peer *host)
+void target_assist_welcome(struct peer *host)
 {
     host->mpi.visit.welcome = true;
 }
 
-void visit_end(acp_lane *lane, struct peer *host)
+void target_assist_end(acp_lane *lane, struct peer *host)
 {
     acp_engine *e = lane->engine;
     struct visit *v = &host->mpi.visit;
     if (--v->operations || host->lost)
         return;
-    v->until = now_ns() + STAY_NS;
+    v->until = linux_now_ns() + STAY_NS;
     if (!v->stays)
         atomic_fetch_add(&e->mpi.stays, 1);
     v->stays = true;
-    timer_until(e, v->until);
+    reactor_timer(e, v->until);
 }
 
 static void leave_host(acp_lane *lane, struct peer *host)
@@ -72,10 +72,10 @@ static void leave_host(acp_lane *lane, struct peer *host)
         announce(lane, host, 0, 0, false);
 }
 
-void visits_tick(acp_lane *lane)
+void target_assist_tick(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
-    uint64_t now = now_ns();
+    uint64_t now = linux_now_ns();
     for (struct peer *p = NULL; atomic_load(&e->mpi.stays) && (p = peer_next(e, p));) {
         struct visit *v = &p->mpi.visit;
         if (!v->stays)
@@ -83,11 +83,11 @@ void visits_tick(acp_lane *lane)
         if (!v->operations && now >= v->until)
             leave_host(lane, p);
         else
-            timer_until(e, v->operations ? now + STAY_NS : v->until);
+            reactor_timer(e, v->operations ? now + STAY_NS : v->until);
     }
 }
 
-void visits_end(acp_lane *lane)
+void target_assist_end_all(acp_lane *lane)
 {
     for (struct peer *p = NULL; (p = peer_next(lane->engine, p));)
         if (p->mpi.visit.stays)
@@ -95,23 +95,23 @@ void visits_end(acp_lane *lane)
 }
 
 /* A peer requests assistance, or ends it. */
-void guest_said(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
-                const unsigned char *payload, uint64_t size)
+void target_assist_heard(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                         const unsigned char *payload, uint64_t size)
 {
     (void)payload;
     (void)size;
     acp_engine *e = lane->engine;
     bool come = m->a;
     if (come)
-        e->mpi.lively = now_ns() + LIVELY_NS;
+        e->mpi.lively = linux_now_ns() + LIVELY_NS;
     if (from->mpi.guest != come)
         atomic_fetch_add(&e->mpi.guests, come ? 1 : -1);
     from->mpi.guest = come;
     if (come && m->id)
-        serve_reply(lane, from, link, m, 0);
+        target_reply(lane, from, link, m, 0);
 }
 
-void visits_forget(acp_engine *e, struct peer *p)
+void target_assist_forget(acp_engine *e, struct peer *p)
 {
     atomic_fetch_sub(&e->mpi.guests, p->mpi.guest);
     atomic_fetch_sub(&e->mpi.stays, p->mpi.visit.stays);

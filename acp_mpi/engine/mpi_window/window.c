@@ -47,7 +47,7 @@ int acp_window_attach(acp_engine *e, const acp_window_config *config, const char
         return ACP_E_SYSTEM;
     }
     w->config = *config;
-    *missing = mpi_find(&w->mpi, config->user);
+    *missing = symbols_find(&w->mpi, config->user);
     w->config.user = NULL;
     if (*missing) {
         free(w->staging);
@@ -77,7 +77,7 @@ void acp_window_close(acp_engine *e)
     while (atomic_load(&w->inside))
         sched_yield();
     pthread_mutex_lock(&e->lock);
-    visits_end(&e->lanes[LANE_LOCKED]);
+    target_assist_end_all(&e->lanes[LANE_LOCKED]);
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -157,7 +157,7 @@ int acp_window_put(acp_engine *e, uint32_t rank, uint64_t at, const void *data, 
     struct window *w = atomic_load(&e->mpi.window);
     if (!w || !window_enter(w))
         return ACP_E_CLOSED;
-    int target = (int)(slot_of_rank(e, rank) - w->config.first_slot);
+    int target = (int)(rank_slot_of(e, rank) - w->config.first_slot);
     int rc = window_issue(w, true, (unsigned char *)(uintptr_t)data, target, at, size);
     if (rc == 0)
         rc = w->mpi.flush(target, w->config.window);
@@ -188,7 +188,7 @@ bool window_drive(acp_lane *lane)
 void window_pause(acp_engine *e)
 {
     const struct timespec pause = {.tv_nsec = GUEST_PAUSE_NS};
-    if (now_ns() < e->mpi.lively)
+    if (linux_now_ns() < e->mpi.lively)
         sched_yield();
     else
         nanosleep(&pause, NULL);

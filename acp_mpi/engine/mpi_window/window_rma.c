@@ -17,11 +17,11 @@
 void window_start(acp_lane *lane, struct op *op)
 {
     bool welcome = true;
-    if (window_forced(lane->engine) && visit_begin(lane, op, &welcome) != ACP_OK) {
-        op_fault(op, &lane->fault);
-        op_finish(lane, op);
+    if (window_forced(lane->engine) && target_assist_begin(lane, op, &welcome) != ACP_OK) {
+        op_table_fault(op, &lane->fault);
+        op_table_finish(lane, op);
     } else if (welcome) {
-        work_add(lane->engine, op);
+        op_background_add(lane->engine, op);
     } else {
         op->in_flight = 1;
     }
@@ -30,15 +30,15 @@ void window_start(acp_lane *lane, struct op *op)
 /* The target drives MPI now. */
 void window_welcome(acp_lane *lane, struct op *op)
 {
-    visit_welcome(op->target);
-    work_add(lane->engine, op);
+    target_assist_welcome(op->target);
+    op_background_add(lane->engine, op);
 }
 
 static void parts_end(acp_lane *lane, struct op *op)
 {
     if (window_forced(lane->engine))
-        visit_end(lane, op->target);
-    op_finish(lane, op);
+        target_assist_end(lane, op->target);
+    op_table_finish(lane, op);
 }
 
 /* A slice of one operation. */
@@ -116,7 +116,7 @@ static void parts_move(acp_lane *lane, const struct window *w, struct part *part
     for (uint32_t i = 0; i < count; i++) {
         struct part *p = &parts[i];
         if (p->fault.status == ACP_OK && p->staged && p->put &&
-            part_read(lane, p->op, p->at, p->size, p->memory, NULL) != ACP_OK)
+            protocol_part_read(lane, p->op, p->at, p->size, p->memory, NULL) != ACP_OK)
             p->fault = lane->fault;
         p->flushed = p->fault.status != ACP_OK;
         int rc = p->flushed ? 0 : window_issue(w, p->put, p->memory, p->target, part_displacement(p), p->size);
@@ -129,7 +129,7 @@ static void parts_move(acp_lane *lane, const struct window *w, struct part *part
     for (uint32_t i = 0; i < count; i++) {
         struct part *p = &parts[i];
         if (p->fault.status == ACP_OK && p->staged && !p->put &&
-            part_write(lane, p->op, p->at, p->size, p->memory) != ACP_OK)
+            protocol_part_write(lane, p->op, p->at, p->size, p->memory) != ACP_OK)
             p->fault = lane->fault;
     }
 }
@@ -151,11 +151,11 @@ static void carry_out(acp_lane *lane, struct window *w, struct part *parts, uint
         struct op *op = parts[i].op;
         op->issued += parts[i].size;
         if (parts[i].fault.status != ACP_OK)
-            op_fault(op, &parts[i].fault);
+            op_table_fault(op, &parts[i].fault);
         if (op->fault.status != ACP_OK || op->issued == op->command.a)
             parts_end(lane, op);
         else
-            work_add(e, op); /* the next one has its turn */
+            op_background_add(e, op); /* the next one has its turn */
     }
 }
 
@@ -168,10 +168,10 @@ void window_step(acp_lane *lane, struct op *first)
     uint64_t staged = 0;
     uint32_t count = 1;
     prepare(w, first, &staged, &parts[0]);
-    while (count < BATCH && e->ops.work && by_window(e->ops.work->way) &&
+    while (count < BATCH && e->ops.work && op_table_by_window(e->ops.work->way) &&
            prepare(w, e->ops.work, &staged, &parts[count])) {
         count++;
-        work_take(e);
+        op_background_take(e);
     }
     carry_out(lane, w, parts, count);
 }
@@ -185,16 +185,16 @@ void window_help(acp_engine *e, acp_handle_t handle)
         return;
     atomic_fetch_add(&e->progress.callers, 1);
     pthread_mutex_lock(&e->lock);
-    struct op *op = atomic_load(&e->stopping) ? NULL : work_claim(e, handle);
-    if (op && by_window(op->way) && op->local.local && op->command.a <= DIRECT_BYTES) {
+    struct op *op = atomic_load(&e->stopping) ? NULL : op_background_claim(e, handle);
+    if (op && op_table_by_window(op->way) && op->local.local && op->command.a <= DIRECT_BYTES) {
         struct part part;
         uint64_t staged = 0;
         prepare(w, op, &staged, &part);
         carry_out(&e->lanes[LANE_LOCKED], w, &part, 1);
         if (atomic_load(&e->progress.callers) > 1) /* a thread that sleeps as the leader may wait for this, too */
-            progress_kick(e);
+            doorbell_kick(e);
     } else if (op) {
-        work_add(e, op);
+        op_background_add(e, op);
     }
     pthread_mutex_unlock(&e->lock);
     atomic_fetch_sub(&e->progress.callers, 1);

@@ -6,7 +6,7 @@
 #include "transport/link.h"
 #include "transport/link_io.h"
 
-void answers_send(acp_lane *lane, struct link *link)
+void ack_send(acp_lane *lane, struct link *link)
 {
     struct answers done = link->done;
     if (!done.count)
@@ -15,22 +15,22 @@ void answers_send(acp_lane *lane, struct link *link)
                         .flags = ANSWER_TOGETHER | (done.later ? ANSWER_LATER : 0),
                         .b = done.count};
     link->done = (struct answers){.count = 0};
-    link_answer(lane, link, &m, NULL, 0);
+    link_io_answer(lane, link, &m, NULL, 0);
 }
 
-void answers_add(acp_lane *lane, struct link *link, const struct message *m)
+void ack_add(acp_lane *lane, struct link *link, const struct message *m)
 {
     struct answers *done = &link->done;
     if (done->count && m->id != done->last + 2)
-        answers_send(lane, link);
+        ack_send(lane, link);
     done->later = m->flags & ANSWER_LATER && (done->later || !done->count);
     done->last = m->id;
     done->count++;
 }
 
-void answers_take(acp_lane *lane, struct link *link, const struct message *m)
+void ack_take(acp_lane *lane, struct link *link, const struct message *m)
 {
     uint32_t count = m->b < OPS ? (uint32_t)m->b : OPS; /* no more are under way */
     link->unanswered -= count < link->unanswered ? count : link->unanswered;
-    ops_done(lane, link->peer, m->id, count);
+    op_table_done(lane, link->peer, m->id, count);
 }

@@ -7,8 +7,8 @@ struct link;
 struct message;
 
 /* One answer for many commands */
-void answers_add(acp_lane *lane, struct link *link, const struct message *m);
-void answers_send(acp_lane *lane, struct link *link);
-void answers_take(acp_lane *lane, struct link *link, const struct message *m);
+void ack_add(acp_lane *lane, struct link *link, const struct message *m);
+void ack_send(acp_lane *lane, struct link *link);
+void ack_take(acp_lane *lane, struct link *link, const struct message *m);
 
 #endif

@@ -38,7 +38,7 @@ acp_sources *acp_sources_new(const uint32_t *ranks, uint32_t count)
     return s;
 }
 
-void sources_hold(acp_sources *s)
+void any_source_hold(acp_sources *s)
 {
     if (s)
         atomic_fetch_add_explicit(&s->users, 1, memory_order_relaxed);
@@ -63,7 +63,7 @@ int64_t acp_sources_lost(acp_engine *e, acp_sources *s)
         return -1;
     for (uint32_t i = 0; i < s->count; i++) {
         const struct peer *p =
-            s->ranks[i] < e->procs ? peer_known(e, slot_of_rank(e, s->ranks[i])) : NULL;
+            s->ranks[i] < e->procs ? peer_known(e, rank_slot_of(e, s->ranks[i])) : NULL;
         if (p && is_missed(p))
             return s->ranks[i];
     }
@@ -82,8 +82,8 @@ struct tree {
 static struct tree tree_of(acp_engine *e)
 {
     struct tree t = {.engine = e, .count = e->procs};
-    if (table_together(e))
-        t.firsts = table_firsts(e, &t.count);
+    if (rank_table_together(e))
+        t.firsts = rank_table_firsts(e, &t.count);
     return t;
 }
 
@@ -99,7 +99,7 @@ static bool lowest_living(const struct tree *t, uint32_t first, uint32_t *slot)
     acp_engine *e = t->engine;
     uint32_t end = t->firsts ? e->procs : first + 1;
     for (*slot = first; *slot < end; ++*slot)
-        if (table_node(e, *slot) == table_node(e, first) && !is_gone(e, *slot))
+        if (rank_table_node(e, *slot) == rank_table_node(e, first) && !is_gone(e, *slot))
             return true;
     return false;
 }
@@ -124,7 +124,7 @@ static void ask_to_watch(acp_engine *e, struct peer *p)
     if (p->watch_asked >= e->procs)
         return;
     p->watch_asked = e->procs;
-    road_to(e, p)->send(&e->lanes[LANE_LOCKED], p, 0, &m);
+    route_road(e, p)->send(&e->lanes[LANE_LOCKED], p, 0, &m);
 }
 
 static void watch_neighbour(acp_engine *e, struct peer *p)
@@ -135,20 +135,20 @@ static void watch_neighbour(acp_engine *e, struct peer *p)
         struct link *link = link_to(&e->lanes[LANE_LOCKED], p, COURIER_COLOR);
         if (link)
             link->guarded = true;
-        timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
+        reactor_timer(e, linux_now_ns() + e->config.peer_timeout_ns / 8);
     }
     if (!p->lost)
         ask_to_watch(e, p);
 }
 
-void sources_guard(acp_engine *e)
+void any_source_guard(acp_engine *e)
 {
     struct tree all = tree_of(e), look = all;
     uint32_t count, slot, at = 0, lowest = e->self;
-    const uint32_t *mates = table_mates(e, &count);
+    const uint32_t *mates = rank_table_mates(e, &count);
     if (!e->job.guards || e->stopping)
         return;
-    node_watch(e);
+    peer_liveness_watch(e);
     if (all.firsts && count)
         lowest_living(&all, mates[0], &lowest);
     if (lowest != e->self) {
@@ -162,43 +162,43 @@ void sources_guard(acp_engine *e)
             watch_neighbour(e, peer_of_slot(e, slot));
 }
 
-void sources_asked(acp_engine *e, struct peer *from, uint64_t known)
+void any_source_asked(acp_engine *e, struct peer *from, uint64_t known)
 {
     notices_say_ends(&e->lanes[LANE_LOCKED], from);
     if (known && known <= ACP_RANKS_MAX)
-        growth_reaches(e, known - 1);
+        newcomers_find(e, known - 1);
     e->job.guards = true;
-    sources_guard(e);
+    any_source_guard(e);
 }
 
-void sources_watch(acp_engine *e, const acp_sources *s)
+void any_source_watch(acp_engine *e, const acp_sources *s)
 {
     uint32_t count = s ? s->count : e->procs;
     for (uint32_t i = 0; i < count; i++) {
         struct peer *p = NULL;
-        if (s ? growth_reaches(e, s->ranks[i]) : count <= WATCHED_MOST)
-            p = peer_of_slot(e, s ? slot_of_rank(e, s->ranks[i]) : i);
+        if (s ? newcomers_find(e, s->ranks[i]) : count <= WATCHED_MOST)
+            p = peer_of_slot(e, s ? rank_slot_of(e, s->ranks[i]) : i);
         if (p && count <= WATCHED_MOST)
             link_watch(e, p, COURIER_COLOR);
     }
     if (count > WATCHED_MOST) {
         pthread_mutex_lock(&e->lock);
         e->job.guards = true;
-        sources_guard(e);
+        any_source_guard(e);
         pthread_mutex_unlock(&e->lock);
     }
 }
 
 /* Polls that go on in vain, or give up after a loss each time, register for losses as a wait does: else this process
  * would not learn of the next one. */
-void sources_polled(acp_engine *e, const acp_sources *s)
+void any_source_polled(acp_engine *e, const acp_sources *s)
 {
-    uint64_t now = now_ns(), last = atomic_load_explicit(&e->mail.polled_at, memory_order_relaxed);
+    uint64_t now = linux_now_ns(), last = atomic_load_explicit(&e->mail.polled_at, memory_order_relaxed);
     if (now - last < (uint64_t)ANYBODY_NS)
         return;
     atomic_store_explicit(&e->mail.polled_at, now, memory_order_relaxed);
     if (last)
-        sources_watch(e, s);
+        any_source_watch(e, s);
 }
 
 static int gone_of(acp_engine *e, uint32_t slot)
@@ -215,7 +215,7 @@ static int all_gone(acp_engine *e, const acp_sources *s)
     for (uint32_t i = 0; i < count; i++) {
         if (s && s->ranks[i] >= e->procs)
             return ACP_OK; /* not known yet */
-        uint32_t slot = s ? slot_of_rank(e, s->ranks[i]) : i;
+        uint32_t slot = s ? rank_slot_of(e, s->ranks[i]) : i;
         int one = slot == e->self ? gone : gone_of(e, slot);
         if (slot != e->self && one == ACP_OK)
             return ACP_OK;
@@ -224,7 +224,7 @@ static int all_gone(acp_engine *e, const acp_sources *s)
     return gone;
 }
 
-int sources_gone(acp_engine *e, const acp_sources *s)
+int any_source_gone(acp_engine *e, const acp_sources *s)
 {
     if (!e->job.departed && !e->job.leavers && !e->job.end_count)
         return ACP_OK;
@@ -234,7 +234,7 @@ int sources_gone(acp_engine *e, const acp_sources *s)
     return gone;
 }
 
-bool sources_name(const acp_engine *e, const acp_sources *s)
+bool any_source_has_self(const acp_engine *e, const acp_sources *s)
 {
     uint32_t i = 0;
     while (i < s->count && s->ranks[i] != e->rank)
@@ -265,19 +265,19 @@ static bool is_alone(acp_engine *e)
     return tick(e, ACP_TICK_ALONE) && e->procs == procs;
 }
 
-int wait_for_anybody(acp_engine *e, const struct awaited *a, int64_t timeout_ns, acp_doing doing)
+int any_source_wait(acp_engine *e, const struct awaited *a, int64_t timeout_ns, acp_doing doing)
 {
     struct open_wait w = {.engine = e, .for_what = a};
     int64_t slice = ANYBODY_NS, left = timeout_ns;
-    uint64_t start = now_ns();
+    uint64_t start = linux_now_ns();
     bool watches = false, asks = false;
     for (;;) {
-        if (timeout_ns != ACP_FOREVER && (left = timeout_ns - (int64_t)(now_ns() - start)) < 0)
+        if (timeout_ns != ACP_FOREVER && (left = timeout_ns - (int64_t)(linux_now_ns() - start)) < 0)
             left = 0;
         bool last = asks || left <= slice;
         w.gone = ACP_OK;
-        int rc = asks ? progress_wait(e, ready_or_gone, &w, left, doing)
-                      : progress_wait(e, a->ready, a->context, last ? left : slice, doing);
+        int rc = asks ? wait_ready(e, ready_or_gone, &w, left, doing)
+                      : wait_ready(e, a->ready, a->context, last ? left : slice, doing);
         if (rc == ACP_OK && w.gone != ACP_OK && !a->ready(a->context)) {
             if (is_alone(e))
                 return w.gone;

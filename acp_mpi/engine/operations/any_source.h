@@ -19,22 +19,22 @@ struct acp_sources {
     uint32_t ranks[];
 };
 
-void sources_hold(acp_sources *sources);
+void any_source_hold(acp_sources *sources);
 /* The reason if none of the ranks can act for this process any more: all are dead, have left or are in finalize (NULL:
  * all other known ranks). ACP_E_LOST, ACP_E_FINALIZING; else ACP_OK. */
-int sources_gone(acp_engine *e, const acp_sources *among);
-bool sources_name(const acp_engine *e, const acp_sources *among); /* is this process among the ranks? */
+int any_source_gone(acp_engine *e, const acp_sources *among);
+bool any_source_has_self(const acp_engine *e, const acp_sources *among); /* is this process among the ranks? */
 
 /* Has a rank of `among`, or, NULL, any rank, died without that loss being accepted? */
-static inline bool anybody_lost(acp_engine *e, acp_sources *among)
+static inline bool any_source_lost(acp_engine *e, acp_sources *among)
 {
     return e->job.losses != e->job.losses_accepted && (!among || acp_sources_lost(e, among) >= 0);
 }
 
 /* A wait for the ranks begins: this process registers for their losses. NULL: for those of all. */
-void sources_watch(acp_engine *e, const acp_sources *sources);
+void any_source_watch(acp_engine *e, const acp_sources *sources);
 /* A poll in vain for an act of the ranks, or a wait that a loss has ended. */
-void sources_polled(acp_engine *e, const acp_sources *sources);
+void any_source_polled(acp_engine *e, const acp_sources *sources);
 
 #define ANYBODY_NS ((int64_t)20000000) /* of a wait; then it watches */
 
@@ -49,9 +49,9 @@ struct awaited {
 };
 
 /* progress_wait for that; the reason of `gone` where no other thread or rank is left. */
-int wait_for_anybody(acp_engine *e, const struct awaited *a, int64_t timeout_ns, acp_doing doing);
+int any_source_wait(acp_engine *e, const struct awaited *a, int64_t timeout_ns, acp_doing doing);
 /* With the lock held. A peer that knows `known` slots requests the watch of this process; and, after a loss: */
-void sources_asked(acp_engine *e, struct peer *from, uint64_t known);
-void sources_guard(acp_engine *e);
+void any_source_asked(acp_engine *e, struct peer *from, uint64_t known);
+void any_source_guard(acp_engine *e);
 
 #endif

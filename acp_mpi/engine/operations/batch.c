@@ -57,29 +57,29 @@ static uint64_t most_of(uint8_t kind, uint64_t element)
 
 static uint8_t kind_of(const struct plan *plan, const struct message *element)
 {
-    return is_atomic(element->kind) ? element->kind : plan->way == WAY_PUT ? ACP_PUT : ACP_GET;
+    return layout_is_atomic(element->kind) ? element->kind : plan->way == WAY_PUT ? ACP_PUT : ACP_GET;
 }
 
 static uint64_t size_of(const struct message *element)
 {
-    return is_atomic(element->kind) ? atomic_width(element->kind) : element->a;
+    return layout_is_atomic(element->kind) ? layout_atomic_width(element->kind) : element->a;
 }
 
 bool batch_takes(const struct plan *plan, const struct message *element)
 {
     if (plan->road != &road_link || size_of(element) > ELEMENT_MOST)
         return false;
-    return is_atomic(element->kind) ? plan->way == WAY_ASK && plan->strip
-                                    : plan->way == WAY_PUT || plan->way == WAY_GET;
+    return layout_is_atomic(element->kind) ? plan->way == WAY_ASK && plan->strip
+                                           : plan->way == WAY_PUT || plan->way == WAY_GET;
 }
 
 static void batch_send(acp_lane *lane, struct op *op, struct batch *b)
 {
     acp_engine *e = lane->engine;
-    struct op *child = task_new(e);
+    struct op *child = op_table_task_new(e);
     if (!child) {
         fail(lane, ACP_E_SYSTEM, 0, 0);
-        op_fault(op, &lane->fault);
+        op_table_fault(op, &lane->fault);
         free(b);
         return;
     }
@@ -91,14 +91,14 @@ static void batch_send(acp_lane *lane, struct op *op, struct batch *b)
     child->color = b->color;
     child->batch = b;
     child->in_flight = 1;
-    child->command = (struct message){.kind = ACP_BATCH, .flags = b->kind, .id = op_id(child),
+    child->command = (struct message){.kind = ACP_BATCH, .flags = b->kind, .id = op_table_id(child),
                                       .status = b->wants_old, .a = b->element, .b = b->count};
     op->many->under_way++;
     uint64_t bytes = b->count * record_of(b->kind, b->element);
-    if (link_command(lane, b->target, b->color, &child->command, b->data, bytes) != ACP_OK) {
-        op_fault(child, &lane->fault);
+    if (protocol_tcp_command(lane, b->target, b->color, &child->command, b->data, bytes) != ACP_OK) {
+        op_table_fault(child, &lane->fault);
         child->in_flight = 0;
-        op_finish(lane, child);
+        op_table_finish(lane, child);
     }
 }
 
@@ -191,7 +191,7 @@ bool batch_add(acp_lane *lane, struct op *op, uint64_t i, const struct plan *pla
         b = b ? batch_longer(m, b) : batch_new(m, plan, element);
         if (!b) {
             fail(lane, ACP_E_SYSTEM, element->src, element->a);
-            op_fault(op, &lane->fault);
+            op_table_fault(op, &lane->fault);
             return true;
         }
         *at = b;
@@ -199,8 +199,8 @@ bool batch_add(acp_lane *lane, struct op *op, uint64_t i, const struct plan *pla
     unsigned char *record = b->data + b->count * record_of(b->kind, b->element);
     if (b->kind == ACP_PUT) {
         memcpy(record, &element->dst, 8);
-        if (command_run(lane, element, (struct place){record + 8, false}, 0, b->element, NULL)) {
-            op_fault(op, &lane->fault);
+        if (execute_command(lane, element, (struct place){record + 8, false}, 0, b->element, NULL)) {
+            op_table_fault(op, &lane->fault);
             return true;
         }
     } else {
@@ -223,23 +223,23 @@ void batch_reply(acp_lane *lane, struct op *child, const unsigned char *payload,
 {
     const struct batch *b = child->batch;
     struct many *m = child->parent->many;
-    bool atomic = is_atomic(b->kind);
+    bool atomic = layout_is_atomic(b->kind);
     uint64_t step = answer_of(b->kind, b->element);
     bool brings = b->kind == ACP_GET || (atomic && b->wants_old);
     if (brings && child->fault.status == ACP_OK && (!payload || size != b->count * step)) {
         fail(lane, ACP_E_ARGUMENT, 0, size);
-        op_fault(child, &lane->fault);
+        op_table_fault(child, &lane->fault);
     }
     for (uint64_t i = 0; brings && child->fault.status == ACP_OK && i < b->count; i++) {
         const unsigned char *data = payload + i * step;
         struct message c = {.kind = ACP_COPY, .dst = m->columns[0][b->index[i]], .a = b->element};
         if (atomic)
             memcpy(m->old + b->index[i], data, 8);
-        else if (command_run(lane, &c, (struct place){(unsigned char *)(uintptr_t)data, true}, 0,
-                             b->element, NULL) != ACP_OK)
-            op_fault(child, &lane->fault);
+        else if (execute_command(lane, &c, (struct place){(unsigned char *)(uintptr_t)data, true}, 0,
+                                 b->element, NULL) != ACP_OK)
+            op_table_fault(child, &lane->fault);
     }
-    op_finish(lane, child);
+    op_table_finish(lane, child);
 }
 
 /* Runs the elements of a batch of a peer, with their results in `answer`. The first error is the batch's, the other
@@ -257,13 +257,13 @@ static int run_all(acp_lane *lane, const struct message *m, const unsigned char 
         int rc;
         if (m->flags == ACP_PUT) {
             struct place bytes = {(unsigned char *)(uintptr_t)(data + 8), true};
-            rc = command_run(lane, &c, bytes, 0, m->a, NULL);
+            rc = execute_command(lane, &c, bytes, 0, m->a, NULL);
         } else if (m->flags == ACP_GET) {
-            rc = command_run(lane, &c, (struct place){answer + i * step, false}, 0, m->a, NULL);
+            rc = execute_command(lane, &c, (struct place){answer + i * step, false}, 0, m->a, NULL);
         } else {
             c = (struct message){.kind = m->flags, .src = words[0], .a = words[1], .b = words[2]};
             rc = words[0] & (m->a - 1) ? fail(lane, ACP_E_ALIGN, words[0], m->a)
-                                       : command_run(lane, &c, (struct place){0}, 0, 0, &old);
+                                       : execute_command(lane, &c, (struct place){0}, 0, 0, &old);
             memcpy(answer + i * step, &old, sizeof old);
         }
         if (rc == ACP_E_BUSY) /* another process would be needed: not a batch of ours */
@@ -277,8 +277,8 @@ static int run_all(acp_lane *lane, const struct message *m, const unsigned char 
 
 int batch_run(acp_lane *lane, const struct message *m, struct acp_call *c)
 {
-    bool atomic = is_atomic(m->flags);
-    bool known = atomic ? m->a == atomic_width(m->flags)
+    bool atomic = layout_is_atomic(m->flags);
+    bool known = atomic ? m->a == layout_atomic_width(m->flags)
                         : (m->flags == ACP_PUT || m->flags == ACP_GET) && m->a - 1 < ELEMENT_MOST;
     if (!known || !m->b || m->b > most_of(m->flags, m->a) ||
         c->in_size != m->b * record_of(m->flags, m->a))

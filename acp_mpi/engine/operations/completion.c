@@ -4,7 +4,7 @@
 #include "operations/op_table.h"
 #include "progress/wait.h"
 
-acp_handle_t handle_resolve(const acp_engine *e, acp_handle_t handle)
+acp_handle_t completion_resolve(const acp_engine *e, acp_handle_t handle)
 {
     acp_handle_t last = e->ops.last;
     if (handle == ACP_HANDLE_ALL)
@@ -14,7 +14,7 @@ acp_handle_t handle_resolve(const acp_engine *e, acp_handle_t handle)
 
 bool acp_running(const acp_engine *e, acp_handle_t handle)
 {
-    return handle_resolve(e, handle) > atomic_load_explicit(&e->ops.watermark, memory_order_acquire);
+    return completion_resolve(e, handle) > atomic_load_explicit(&e->ops.watermark, memory_order_acquire);
 }
 
 bool acp_done(const acp_engine *e, acp_handle_t handle)
@@ -60,9 +60,9 @@ static bool op_done(void *context)
 
 int acp_complete(acp_engine *e, acp_handle_t handle, int64_t timeout_ns)
 {
-    struct handle_wait w = {e, handle_resolve(e, handle)};
+    struct handle_wait w = {e, completion_resolve(e, handle)};
     return all_done(&w) ? ACP_OK
-                        : progress_wait(e, all_done, &w, timeout_ns, ACP_DOING_COMPLETE);
+                        : wait_ready(e, all_done, &w, timeout_ns, ACP_DOING_COMPLETE);
 }
 
 int acp_wait(acp_engine *e, acp_handle_t handle, int64_t timeout_ns)
@@ -71,7 +71,7 @@ int acp_wait(acp_engine *e, acp_handle_t handle, int64_t timeout_ns)
     if (!op_done(&w))
         e->up->window_help(e, handle);
     return op_done(&w) ? ACP_OK
-                       : progress_wait(e, op_done, &w, timeout_ns, ACP_DOING_COMPLETE);
+                       : wait_ready(e, op_done, &w, timeout_ns, ACP_DOING_COMPLETE);
 }
 
 static bool table_has_room(void *context)
@@ -84,5 +84,5 @@ int acp_wait_room(acp_engine *e, int64_t timeout_ns)
 {
     struct handle_wait w = {e, 0};
     return table_has_room(&w) ? ACP_OK
-                              : progress_wait(e, table_has_room, &w, timeout_ns, ACP_DOING_COMPLETE);
+                              : wait_ready(e, table_has_room, &w, timeout_ns, ACP_DOING_COMPLETE);
 }

@@ -4,6 +4,6 @@
 #include "core/engine.h"
 
 /* The number of a queued operation; 0: none so far that it could mean */
-acp_handle_t handle_resolve(const acp_engine *e, acp_handle_t handle);
+acp_handle_t completion_resolve(const acp_engine *e, acp_handle_t handle);
 
 #endif

@@ -36,11 +36,11 @@ static inline void written(acp_engine *e, const struct translation *t, acp_ga_t 
     if (unlikely(t->fence))
         atomic_thread_fence(memory_order_seq_cst);
     if (unlikely(atomic_load_explicit(&t->peer->shm.doors->watching, memory_order_relaxed)))
-        watch_hit(e, t->peer, t->position + (ga - t->low), size);
+        doorbell_notify(e, t->peer, t->position + (ga - t->low), size);
 }
 
-int copy_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst,
-                const struct translation *s, acp_ga_t src, uint64_t size)
+int execute_copy(acp_lane *lane, const struct translation *d, acp_ga_t dst,
+                 const struct translation *s, acp_ga_t src, uint64_t size)
 {
     if (unlikely(!enter(d, ROLE_DST)))
         return fail(lane, ACP_E_UNREGISTERED, dst, size);
@@ -55,8 +55,8 @@ int copy_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst,
     return ACP_OK;
 }
 
-int write_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst, const void *src,
-                 uint64_t size)
+int execute_write(acp_lane *lane, const struct translation *d, acp_ga_t dst, const void *src,
+                  uint64_t size)
 {
     if (unlikely(!enter(d, ROLE_DST)))
         return fail(lane, ACP_E_UNREGISTERED, dst, size);
@@ -66,8 +66,8 @@ int write_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst, cons
     return ACP_OK;
 }
 
-int read_loaded(acp_lane *lane, void *dst, const struct translation *s, acp_ga_t src,
-                uint64_t size)
+int execute_read(acp_lane *lane, void *dst, const struct translation *s, acp_ga_t src,
+                 uint64_t size)
 {
     if (unlikely(!enter(s, ROLE_SRC)))
         return fail(lane, ACP_E_UNREGISTERED, src, size);
@@ -127,10 +127,10 @@ static inline uint64_t apply(uint8_t kind, void *p, uint64_t value, uint64_t com
     return 0;
 }
 
-int atomic_loaded(acp_lane *lane, uint8_t kind, const struct translation *s, acp_ga_t src,
-                  uint64_t value, uint64_t compare, uint64_t *old)
+int execute_atomic(acp_lane *lane, uint8_t kind, const struct translation *s, acp_ga_t src,
+                   uint64_t value, uint64_t compare, uint64_t *old)
 {
-    uint32_t width = atomic_width(kind);
+    uint32_t width = layout_atomic_width(kind);
     if (unlikely(!enter(s, ROLE_SRC)))
         return fail(lane, ACP_E_UNREGISTERED, src, width);
     *old = apply(kind, s->base + (src - s->low), value, compare);
@@ -140,17 +140,17 @@ int atomic_loaded(acp_lane *lane, uint8_t kind, const struct translation *s, acp
 }
 
 /* Elements from `i` on while they lie in region `s`, at most BATCH of them; returns their number. */
-uint64_t atomics_loaded(acp_lane *lane, uint8_t kind, const struct translation *s, acp_column ga,
-                        acp_column value, acp_column compare, uint64_t *old, uint64_t i,
-                        uint64_t count)
+uint64_t execute_atomics(acp_lane *lane, uint8_t kind, const struct translation *s, acp_column ga,
+                         acp_column value, acp_column compare, uint64_t *old, uint64_t i,
+                         uint64_t count)
 {
-    uint32_t width = atomic_width(kind);
+    uint32_t width = layout_atomic_width(kind);
     uint64_t first = i, end = count - i < BATCH ? count : i + BATCH;
     if (!enter(s, ROLE_SRC))
         return 0;
     for (; i < end; i++) {
         acp_ga_t src = at(ga, i);
-        if (!covers(s, src, width))
+        if (!translate_covers(s, src, width))
             break;
         uint64_t before = apply(kind, s->base + (src - s->low), at(value, i),
                                 compare.data ? at(compare, i) : 0);
@@ -161,7 +161,7 @@ uint64_t atomics_loaded(acp_lane *lane, uint8_t kind, const struct translation *
     if (unlikely(s->fence))
         atomic_thread_fence(memory_order_seq_cst);
     if (unlikely(s->peer->shm.doors->watching)) /* each sleeper checks its own word */
-        watch_hit(lane->engine, s->peer, 0, UINT64_MAX / 2);
+        doorbell_notify(lane->engine, s->peer, 0, UINT64_MAX / 2);
     return i - first;
 }
 
@@ -223,11 +223,11 @@ static int run_once(acp_lane *lane, const struct message *c, struct place local,
     enum reach reach_d = REACH_LOAD, reach_s = REACH_LOAD;
     acp_ga_t dst = c->dst + from, src = c->src + from;
     int rc;
-    if (is_atomic(c->kind)) {
-        rc = translate(lane, c->src, atomic_width(c->kind), &s, &reach_s);
+    if (layout_is_atomic(c->kind)) {
+        rc = translate(lane, c->src, layout_atomic_width(c->kind), &s, &reach_s);
         if (rc == ACP_OK && reach_s != REACH_LOAD)
-            rc = fail(lane, ACP_E_BUSY, c->src, atomic_width(c->kind));
-        return rc == ACP_OK ? atomic_loaded(lane, c->kind, &s, c->src, c->a, c->b, result) : rc;
+            rc = fail(lane, ACP_E_BUSY, c->src, layout_atomic_width(c->kind));
+        return rc == ACP_OK ? execute_atomic(lane, c->kind, &s, c->src, c->a, c->b, result) : rc;
     }
     bool mine_dst = local.local && !local.is_source, mine_src = local.local && local.is_source;
     if (!mine_dst && (rc = translate(lane, dst, size, &d, &reach_d)) != ACP_OK)
@@ -239,10 +239,10 @@ static int run_once(acp_lane *lane, const struct message *c, struct place local,
             return summed_loaded(lane, mine_src, local.local + from, mine_src ? &d : &s,
                                  mine_src ? dst : src, size, result);
         if (mine_dst)
-            return read_loaded(lane, local.local + from, &s, src, size);
+            return execute_read(lane, local.local + from, &s, src, size);
         if (mine_src)
-            return write_loaded(lane, &d, dst, local.local + from, size);
-        return copy_loaded(lane, &d, dst, &s, src, size);
+            return execute_write(lane, &d, dst, local.local + from, size);
+        return execute_copy(lane, &d, dst, &s, src, size);
     }
     if (reach_d == REACH_VM && reach_s == REACH_LOAD) {
         if (mine_src)
@@ -267,8 +267,8 @@ static int run_once(acp_lane *lane, const struct message *c, struct place local,
     return fail(lane, ACP_E_BUSY, dst, size);
 }
 
-int command_run(acp_lane *lane, const struct message *c, struct place local, uint64_t from,
-                uint64_t size, uint64_t *result)
+int execute_command(acp_lane *lane, const struct message *c, struct place local, uint64_t from,
+                    uint64_t size, uint64_t *result)
 {
     int rc = ACP_E_UNREGISTERED;
     /* A neighbour's release may change a region between looking it up and entering it. */

@@ -17,21 +17,21 @@ struct place {
 /* The one function that executes a command on memory in reach. Of a copy it does the part [from, from + size); `local`
  * stands for src or dst of a copy. *result: an atomic's old value; a copy with an end in `local`, unless NULL, extends
  * it by the CRC-32C of its bytes. ACP_E_BUSY: the fast way was refused just now, route the command anew. */
-int command_run(acp_lane *lane, const struct message *command, struct place local, uint64_t from,
-                uint64_t size, uint64_t *result);
+int execute_command(acp_lane *lane, const struct message *command, struct place local, uint64_t from,
+                    uint64_t size, uint64_t *result);
 
 /* Must the parts of a copy go from the last to the first, as memmove would do it? NULL: elsewhere. */
-static inline bool goes_backward(const unsigned char *to, const unsigned char *from, uint64_t size)
+static inline bool execute_backward(const unsigned char *to, const unsigned char *from, uint64_t size)
 {
     return to && from && to > from && to < from + size;
 }
 
-int copy_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst,
-                const struct translation *s, acp_ga_t src, uint64_t size);
-int write_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst, const void *src,
+int execute_copy(acp_lane *lane, const struct translation *d, acp_ga_t dst,
+                 const struct translation *s, acp_ga_t src, uint64_t size);
+int execute_write(acp_lane *lane, const struct translation *d, acp_ga_t dst, const void *src,
+                  uint64_t size);
+int execute_read(acp_lane *lane, void *dst, const struct translation *s, acp_ga_t src,
                  uint64_t size);
-int read_loaded(acp_lane *lane, void *dst, const struct translation *s, acp_ga_t src,
-                uint64_t size);
 
 /* Another thread may be changing the column: the value that is checked must be the one that is used. */
 static inline uint64_t at(acp_column c, uint64_t i)
@@ -42,10 +42,10 @@ static inline uint64_t at(acp_column c, uint64_t i)
     return value;
 }
 
-uint64_t atomics_loaded(acp_lane *lane, uint8_t kind, const struct translation *s, acp_column ga,
-                        acp_column value, acp_column compare, uint64_t *old, uint64_t i,
-                        uint64_t count);
-int atomic_loaded(acp_lane *lane, uint8_t kind, const struct translation *s, acp_ga_t src,
-                  uint64_t value, uint64_t compare, uint64_t *old);
+uint64_t execute_atomics(acp_lane *lane, uint8_t kind, const struct translation *s, acp_column ga,
+                         acp_column value, acp_column compare, uint64_t *old, uint64_t i,
+                         uint64_t count);
+int execute_atomic(acp_lane *lane, uint8_t kind, const struct translation *s, acp_ga_t src,
+                   uint64_t value, uint64_t compare, uint64_t *old);
 
 #endif

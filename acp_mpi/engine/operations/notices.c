@@ -12,7 +12,7 @@
 #include "transport/link.h"
 #include "transport/link_io.h"
 
-void notify_all(acp_lane *lane, const struct message *m)
+void notices_send_all(acp_lane *lane, const struct message *m)
 {
     acp_engine *e = lane->engine;
     for (struct peer *p = NULL; (p = peer_next(e, p));) {
@@ -23,7 +23,7 @@ void notify_all(acp_lane *lane, const struct message *m)
         else
             for (uint32_t color = 0; color < ACP_COLORS; color++)
                 if (p->tcp.links[color]) {
-                    link_send(lane, p->tcp.links[color], m, NULL, 0);
+                    link_io_send(lane, p->tcp.links[color], m, NULL, 0);
                     break;
                 }
     }
@@ -45,10 +45,10 @@ void notices_tell(acp_lane *lane, const struct peer *p)
 {
     struct message m = loss_of(lane->engine, p);
     if (!lane->engine->job.outcast) /* a process that counts as dead itself does not declare others dead */
-        notify_all(lane, &m);
+        notices_send_all(lane, &m);
 }
 
-void loss_heard(acp_lane *lane, const struct message *m)
+void notices_loss_heard(acp_lane *lane, const struct message *m)
 {
     acp_engine *e = lane->engine;
     struct peer *p = peer_of_slot(e, (uint32_t)m->a);
@@ -57,7 +57,7 @@ void loss_heard(acp_lane *lane, const struct message *m)
     if (m->b == LOST_NOT_YET) {
         const struct message own = {.dst = m->dst, .src = m->src};
         if (p != e->job.own)
-            growth_leaves(lane, p, &own);
+            notices_leave_heard(lane, p, &own);
         return;
     }
     if (m->b)
@@ -69,17 +69,17 @@ void loss_heard(acp_lane *lane, const struct message *m)
 static void say(acp_lane *lane, struct peer *to, struct link *link, const struct message *m)
 {
     if (link)
-        link_send(lane, link, m, NULL, 0);
+        link_io_send(lane, link, m, NULL, 0);
     else
-        road_to(lane->engine, to)->send(lane, to, 0, m);
+        route_road(lane->engine, to)->send(lane, to, 0, m);
 }
 
-void say_news(acp_lane *lane, struct peer *to, struct link *link)
+void notices_catch_up(acp_lane *lane, struct peer *to, struct link *link)
 {
     acp_engine *e = lane->engine;
     struct message m;
     if (e->control->phase >= PHASE_LEAVING) { /* before that the slots it leaves with are not known */
-        m = growth_farewell(e, 0);
+        m = newcomers_leaving(e, 0);
         say(lane, to, link, &m);
     }
     bool any = e->job.departed || e->job.leavers;
@@ -111,17 +111,17 @@ void notices_ends_heard(acp_lane *lane, const struct peer *from, uint64_t low, u
 {
     acp_engine *e = lane->engine;
     struct span s = {(uint32_t)low, (uint32_t)high};
-    if (low >= high || high > ACP_RANKS_MAX || !growth_reaches(e, high - 1) || !ends_add(e, s))
+    if (low >= high || high > ACP_RANKS_MAX || !newcomers_find(e, high - 1) || !ends_add(e, s))
         return;
     struct message m = ends_of(e, s);
     for (struct peer *p = NULL; (p = peer_next(e, p));)
         if (p->relies && !p->lost && p != from)
             say(lane, p, NULL, &m);
-    waiters_wake(e);
+    progress_wake(e);
 }
 
 /* Passes on that a member leaves without the others: a rank that waits for it learns of that from any that knows. */
-void growth_leaves(acp_lane *lane, struct peer *p, const struct message *m)
+void notices_leave_heard(acp_lane *lane, struct peer *p, const struct message *m)
 {
     acp_engine *e = lane->engine;
     struct span ends = {(uint32_t)m->dst, (uint32_t)m->src};
@@ -132,7 +132,7 @@ void growth_leaves(acp_lane *lane, struct peer *p, const struct message *m)
         p->left = p->alone = true;
     }
     if (!p->leaving) {
-        p->leaving = now_ns();
+        p->leaving = linux_now_ns();
         atomic_fetch_add(&e->job.leavers, 1);
     }
     p->meetings = m->after;
@@ -147,9 +147,9 @@ void growth_leaves(acp_lane *lane, struct peer *p, const struct message *m)
         p->gone = true;
     if (news && span_has(e->job.everybody, p->slot)) {
         struct message parting = parting_of(e, p);
-        notify_all(lane, &parting);
+        notices_send_all(lane, &parting);
     }
     if (p->gone && p->left && p->relation == RELATION_NODE)
         peer_mark_lost(e, p); /* its ring is not read any more, though its process may live on */
-    waiters_wake(e);
+    progress_wake(e);
 }

@@ -7,14 +7,14 @@
 struct link;
 struct peer;
 
-void growth_leaves(acp_lane *lane, struct peer *p, const struct message *m); /* as its message tells */
+void notices_leave_heard(acp_lane *lane, struct peer *p, const struct message *m); /* as its message tells */
 
 /* Notices of ranks that are lost or leave; with the lock held */
-void notify_all(acp_lane *lane, const struct message *m); /* to all that this process is in touch with */
+void notices_send_all(acp_lane *lane, const struct message *m); /* to all that this process is in touch with */
 void notices_tell(acp_lane *lane, const struct peer *p);
-void loss_heard(acp_lane *lane, const struct message *m);
+void notices_loss_heard(acp_lane *lane, const struct message *m);
 /* To a peer without links so far: all that others were told and it may need. */
-void say_news(acp_lane *lane, struct peer *to, struct link *link);
+void notices_catch_up(acp_lane *lane, struct peer *to, struct link *link);
 
 #define NEWS_ENDS 2u /* `a` of ACP_NEWS: the ranks of the slots `b` to `after` are in finalize, and have said all */
 

@@ -7,7 +7,7 @@
 #include "progress/doorbell.h"
 
 /* Gives the leader something to do in slices. */
-void work_add(acp_engine *e, struct op *op)
+void op_background_add(acp_engine *e, struct op *op)
 {
     op->next = NULL;
     *e->ops.work_tail = op;
@@ -16,10 +16,10 @@ void work_add(acp_engine *e, struct op *op)
     if (e->ops.work_kicked || (op->awaited && !atomic_load(&e->progress.callers)))
         return; /* a leader comes, or the caller will lead */
     e->ops.work_kicked = true;
-    progress_kick(e);
+    doorbell_kick(e);
 }
 
-struct op *work_take(acp_engine *e)
+struct op *op_background_take(acp_engine *e)
 {
     struct op *op = e->ops.work;
     e->ops.work = op->next;
@@ -30,7 +30,7 @@ struct op *work_take(acp_engine *e)
 }
 
 /* Takes that operation, wherever it stands; NULL: it is under way, or done. */
-struct op *work_claim(acp_engine *e, acp_handle_t handle)
+struct op *op_background_claim(acp_engine *e, acp_handle_t handle)
 {
     struct op **at = &e->ops.work;
     while (*at && (*at)->handle != handle)
@@ -51,7 +51,7 @@ enum due op_background_due(const acp_engine *e)
 }
 
 /* One slice of a long copy; true if there was one. */
-bool work_step(acp_lane *lane)
+bool op_background_step(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     pthread_mutex_lock(&e->lock);
@@ -61,8 +61,8 @@ bool work_step(acp_lane *lane)
         pthread_mutex_unlock(&e->lock);
         return false;
     }
-    struct op *op = work_take(e);
-    if (by_window(op->way)) {
+    struct op *op = op_background_take(e);
+    if (op_table_by_window(op->way)) {
         lane->engine->up->window_step(lane, op);
         pthread_mutex_unlock(&e->lock);
         return true;
@@ -72,19 +72,19 @@ bool work_step(acp_lane *lane)
     uint64_t left = command.a - op->issued, size = left < SLICE_BYTES ? left : SLICE_BYTES;
     uint64_t at = op->backward ? left - size : op->issued;
     pthread_mutex_unlock(&e->lock);
-    int rc = command_run(lane, &command, local, at, size, NULL);
+    int rc = execute_command(lane, &command, local, at, size, NULL);
     pthread_mutex_lock(&e->lock);
     op->issued += size;
     if (rc == ACP_E_BUSY) {
         op->issued = 0;
-        op_start(lane, op);
+        protocol_start(lane, op);
     } else {
         if (rc != ACP_OK)
-            op_fault_from_lane(lane, op);
+            protocol_lane_fault(lane, op);
         if (rc != ACP_OK || op->issued == command.a) {
-            op_finish(lane, op);
+            op_table_finish(lane, op);
         } else { /* the next copy has its turn */
-            work_add(e, op);
+            op_background_add(e, op);
         }
     }
     pthread_mutex_unlock(&e->lock);

@@ -39,7 +39,7 @@ static bool drop_oldest(acp_engine *e)
 
 /* The error of an awaited operation always finds room: its caller takes a missing error for success. A thread waits
  * for one operation, or for as many as one call has under way, and takes their errors. */
-void failure_keep(acp_engine *e, const struct op *op)
+void op_errors_keep(acp_engine *e, const struct op *op)
 {
     bool full = e->ops.failure_count >= FAILURES_MAX && !op->awaited;
     if ((full || (e->ops.failure_count == e->ops.failure_room && !grow(e))) && !drop_oldest(e)) {
@@ -52,7 +52,7 @@ void failure_keep(acp_engine *e, const struct op *op)
     atomic_fetch_add(&e->ops.failure_count, 1);
 }
 
-const acp_failure *failure_before(const acp_engine *e, acp_handle_t upto, bool alone)
+const acp_failure *op_errors_before(const acp_engine *e, acp_handle_t upto, bool alone)
 {
     for (uint32_t i = 0; i < e->ops.failure_count; i++)
         if (alone ? e->ops.failures[i].handle == upto : e->ops.failures[i].handle <= upto)
@@ -66,7 +66,7 @@ uint32_t acp_failures_take(acp_engine *e, acp_handle_t upto, bool alone, acp_fai
     uint32_t taken = 0, kept = 0;
     *more = 0;
     pthread_mutex_lock(&e->lock);
-    acp_handle_t limit = upto == ACP_HANDLE_ALL ? upto : handle_resolve(e, upto);
+    acp_handle_t limit = upto == ACP_HANDLE_ALL ? upto : completion_resolve(e, upto);
     for (uint32_t i = 0; i < e->ops.failure_count; i++) {
         acp_failure f = e->ops.failures[i];
         if (alone ? f.handle != upto : f.handle > limit || f.awaited)
@@ -96,10 +96,10 @@ void acp_await_alone(acp_engine *e, acp_handle_t handle, bool is)
             e->ops.failures[i].awaited = is;
     pthread_mutex_unlock(&e->lock);
     if (!is) /* the waiting caller may have it */
-        progress_kick(e);
+        doorbell_kick(e);
 }
 
-void failures_close(acp_engine *e)
+void op_errors_close(acp_engine *e)
 {
     free(e->ops.failures);
     e->ops.failures = NULL;

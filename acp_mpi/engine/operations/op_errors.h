@@ -6,8 +6,8 @@
 struct op;
 
 /* With the lock held */
-void failure_keep(acp_engine *e, const struct op *op);
-const acp_failure *failure_before(const acp_engine *e, acp_handle_t upto, bool alone);
-void failures_close(acp_engine *e);
+void op_errors_keep(acp_engine *e, const struct op *op);
+const acp_failure *op_errors_before(const acp_engine *e, acp_handle_t upto, bool alone);
+void op_errors_close(acp_engine *e);
 
 #endif

@@ -26,7 +26,7 @@ static struct op *slot_of(acp_engine *e, acp_handle_t handle)
     return &e->ops.table[(handle / 2) % OPS];
 }
 
-struct op *op_new(acp_lane *lane)
+struct op *op_table_new(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     acp_handle_t handle = e->ops.last + 2;
@@ -42,7 +42,7 @@ struct op *op_new(acp_lane *lane)
     return op;
 }
 
-struct op *task_new(acp_engine *e)
+struct op *op_table_task_new(acp_engine *e)
 {
     struct op *op = e->ops.task_pool;
     if (op)
@@ -58,7 +58,7 @@ struct op *task_new(acp_engine *e)
     return op;
 }
 
-void task_free(acp_engine *e, struct op *op)
+void op_table_task_free(acp_engine *e, struct op *op)
 {
     for (struct op **at = &e->ops.tasks; *at; at = &(*at)->next_task) {
         if (*at == op) {
@@ -71,12 +71,12 @@ void task_free(acp_engine *e, struct op *op)
     e->ops.task_pool = op;
 }
 
-uint64_t op_id(const struct op *op)
+uint64_t op_table_id(const struct op *op)
 {
     return op->handle ? op->handle : op->order;
 }
 
-struct op *op_find(acp_engine *e, uint64_t id)
+struct op *op_table_find(acp_engine *e, uint64_t id)
 {
     if (id & TASK_BIT) {
         for (struct op *op = e->ops.tasks; op; op = op->next_task)
@@ -88,7 +88,7 @@ struct op *op_find(acp_engine *e, uint64_t id)
     return op->handle == id && op->state == OP_RUNNING ? op : NULL;
 }
 
-void op_fault(struct op *op, const acp_fault *fault)
+void op_table_fault(struct op *op, const acp_fault *fault)
 {
     if (op->fault.status == ACP_OK)
         op->fault = *fault;
@@ -99,28 +99,28 @@ static void look_back(const acp_engine *e, struct op *op)
 {
     const acp_failure *failure = NULL;
     if (op->order != ACP_HANDLE_NULL)
-        failure = failure_before(e, op->order, op->chained);
+        failure = op_errors_before(e, op->order, op->chained);
     if (failure)
-        op_fault(op, &failure->fault);
+        op_table_fault(op, &failure->fault);
 }
 
 static void start_or_fail(acp_lane *lane, struct op *op)
 {
     op->state = OP_RUNNING;
     if (op->fault.status != ACP_OK)
-        op_finish(lane, op);
+        op_table_finish(lane, op);
     else
-        op_start(lane, op);
+        protocol_start(lane, op);
 }
 
 /* Records a failure before the operation counts as done; and passes it to all that wait for it among others, for a
  * call may take the error before those others are done. */
 static void failure_note(acp_engine *e, const struct op *op)
 {
-    failure_keep(e, op);
+    op_errors_keep(e, op);
     for (struct op *later = e->ops.waiting; later; later = later->next)
         if (later->order >= op->handle)
-            op_fault(later, &op->fault);
+            op_table_fault(later, &op->fault);
 }
 
 /* Followers of `op` alone (ACP_HANDLE_CONT): they do not run if it failed. */
@@ -133,10 +133,10 @@ static void start_followers(acp_lane *lane, struct op *op)
         follower->then = NULL;
         follower->state = OP_RUNNING;
         if (op->fault.status != ACP_OK) {
-            op_fault(follower, &op->fault);
-            op_finish(lane, follower);
+            op_table_fault(follower, &op->fault);
+            op_table_finish(lane, follower);
         } else {
-            op_start(lane, follower);
+            protocol_start(lane, follower);
         }
     }
 }
@@ -175,7 +175,7 @@ static void watermark_advance(acp_lane *lane)
 /* Releases an operation's memory; its followers and waiters are notified afterwards. */
 static void op_free(acp_engine *e, struct op *op)
 {
-    op_unstall(e, op);
+    pending_unstall(e, op);
     if (op->away)
         atomic_fetch_sub_explicit(&e->ops.bytes_away, op->away, memory_order_relaxed);
     op->away = 0;
@@ -188,10 +188,10 @@ static void op_free(acp_engine *e, struct op *op)
     free(op->batch);
     op->batch = NULL;
     while (op->bounces)
-        bounce_give(e, op, op->bounces);
+        protocol_shm_release(e, op, op->bounces);
 }
 
-void op_finish(acp_lane *lane, struct op *op)
+void op_table_finish(acp_lane *lane, struct op *op)
 {
     acp_engine *e = lane->engine;
     if (op->handle && op->fault.status != ACP_OK)
@@ -209,20 +209,20 @@ void op_finish(acp_lane *lane, struct op *op)
         return;
     }
     if (op->parent)
-        many_child_done(lane, op);
+        vector_child_done(lane, op);
     else
-        task_reply(lane, op);
+        target_task_reply(lane, op);
     start_followers(lane, op);
-    task_free(e, op);
+    op_table_task_free(e, op);
 }
 
-void ops_done(acp_lane *lane, const struct peer *target, uint64_t last, uint32_t count)
+void op_table_done(acp_lane *lane, const struct peer *target, uint64_t last, uint32_t count)
 {
     acp_engine *e = lane->engine;
     uint32_t done = 0;
     for (uint64_t left = count; left--;) {
-        struct op *op = op_find(e, last - 2 * left);
-        if (!op || op->target != target || !op->in_flight || !op_tells_nothing(op))
+        struct op *op = op_table_find(e, last - 2 * left);
+        if (!op || op->target != target || !op->in_flight || !op_table_tells_nothing(op))
             continue;
         op->in_flight = 0;
         op_free(e, op);
@@ -234,7 +234,7 @@ void ops_done(acp_lane *lane, const struct peer *target, uint64_t last, uint32_t
     progress_event(e);
 }
 
-bool order_met_slow(acp_engine *e, const acp_lane *lane, acp_handle_t order)
+bool op_table_order_met_slow(acp_engine *e, const acp_lane *lane, acp_handle_t order)
 {
     acp_handle_t last = e->ops.last;
     bool met;
@@ -248,7 +248,7 @@ bool order_met_slow(acp_engine *e, const acp_lane *lane, acp_handle_t order)
     return met && !e->ops.failure_count; /* in this order; the table looks whether it concerns this one */
 }
 
-acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order)
+acp_handle_t op_table_submit(acp_lane *lane, struct op *op, acp_handle_t order)
 {
     acp_engine *e = lane->engine;
     acp_handle_t handle = op->handle, before = e->ops.last;
@@ -264,7 +264,7 @@ acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order)
                               : NULL;
         if (then && then->handle == lane->previous && then->state != OP_DONE) {
             op->then = then;
-            if (then->state == OP_RUNNING && op_start_behind(lane, op))
+            if (then->state == OP_RUNNING && protocol_start_behind(lane, op))
                 return handle;
             struct op **at = &then->followers;
             while (*at)
@@ -294,19 +294,19 @@ acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order)
 static bool lose(acp_lane *lane, struct op *op, acp_fault *fault)
 {
     bool to = op->way == WAY_PUT || op->way == WAY_WINDOW_PUT;
-    bool working = op->way == WAY_RUN || (by_window(op->way) && !op->in_flight);
+    bool working = op->way == WAY_RUN || (op_table_by_window(op->way) && !op->in_flight);
     op->in_flight = 0;
     fault->ga = to ? op->command.dst : op->command.src;
-    op_fault(op, fault);
+    op_table_fault(op, fault);
     if (!working)
-        op_finish(lane, op);
+        op_table_finish(lane, op);
     return !working;
 }
 
-void ops_fail_peer(acp_lane *lane, struct peer *p)
+void op_table_fail_peer(acp_lane *lane, struct peer *p)
 {
     acp_engine *e = lane->engine;
-    acp_fault fault = {.status = ACP_E_LOST, .rank = rank_of_slot(e, p->slot)};
+    acp_fault fault = {.status = ACP_E_LOST, .rank = rank_table_rank(e, p->slot)};
     for (acp_handle_t h = e->ops.watermark + 2; h <= e->ops.last; h += 2) {
         struct op *op = slot_of(e, h);
         if (op->handle != h || op->state != OP_RUNNING || op->target != p)
@@ -320,7 +320,7 @@ void ops_fail_peer(acp_lane *lane, struct peer *p)
             op->client_link = NULL;
         }
         if (!op->client && op->state == OP_WAITING && op->command.kind == ACP_LOOKUP && !op->kept) {
-            task_free(e, op); /* no thread waits for it any more */
+            op_table_task_free(e, op); /* no thread waits for it any more */
         } else if (op->state == OP_RUNNING && op->target == p && op->way != WAY_RUN &&
                    lose(lane, op, &fault)) {
             next = e->ops.tasks; /* finishing may end more tasks than this one */
@@ -328,7 +328,7 @@ void ops_fail_peer(acp_lane *lane, struct peer *p)
     }
 }
 
-void operations_close(acp_engine *e)
+void op_table_close(acp_engine *e)
 {
     for (uint32_t i = 0; e->ops.table && i < OPS; i++) {
         free(e->ops.table[i].payload);
@@ -350,16 +350,16 @@ void operations_close(acp_engine *e)
         e->ops.bounce_pool = b->next;
         free(b);
     }
-    backlog_close(e);
-    mail_memory_close(e);
+    shm_ring_backlog_close(e);
+    reserve_close(e);
     free(e->ops.call_space);
-    failures_close(e);
+    op_errors_close(e);
     if (e->ops.table)
         munmap(e->ops.table, OPS * sizeof *e->ops.table);
     e->ops.table = NULL;
 }
 
-void tasks_unlink(acp_engine *e, const struct link *link)
+void op_table_unlink(acp_engine *e, const struct link *link)
 {
     for (struct op *op = e->ops.tasks; op; op = op->next_task) {
         if (op->client_link == link) {

@@ -18,7 +18,7 @@ enum op_way {
     WAY_BATCH, WAY_CALL
 };
 
-static inline bool by_window(uint8_t way)
+static inline bool op_table_by_window(uint8_t way)
 {
     return way == WAY_WINDOW_PUT || way == WAY_WINDOW_GET;
 }
@@ -89,38 +89,38 @@ struct road {
 };
 
 /* All with the lock held */
-struct op *op_new(acp_lane *lane); /* NULL: ACP_E_BUSY in the fault */
-struct op *task_new(acp_engine *e);
-void task_free(acp_engine *e, struct op *op);
-void tasks_unlink(acp_engine *e, const struct link *link); /* the link has ended: no answer can go there */
-void operations_close(acp_engine *e);
-struct op *op_find(acp_engine *e, uint64_t id);
-uint64_t op_id(const struct op *op);
-void op_finish(acp_lane *lane, struct op *op);
+struct op *op_table_new(acp_lane *lane); /* NULL: ACP_E_BUSY in the fault */
+struct op *op_table_task_new(acp_engine *e);
+void op_table_task_free(acp_engine *e, struct op *op);
+void op_table_unlink(acp_engine *e, const struct link *link); /* the link has ended: no answer can go there */
+void op_table_close(acp_engine *e);
+struct op *op_table_find(acp_engine *e, uint64_t id);
+uint64_t op_table_id(const struct op *op);
+void op_table_finish(acp_lane *lane, struct op *op);
 /* `target` has run `count` operations, one after the other, up to `last`. */
-void ops_done(acp_lane *lane, const struct peer *target, uint64_t last, uint32_t count);
+void op_table_done(acp_lane *lane, const struct peer *target, uint64_t last, uint32_t count);
 
 /* An atomic of a chain of which only the completion counts. */
-static inline bool op_tells_nothing(const struct op *op)
+static inline bool op_table_tells_nothing(const struct op *op)
 {
-    return op->chained && op->handle && is_atomic(op->command.kind) &&
+    return op->chained && op->handle && layout_is_atomic(op->command.kind) &&
            op->command.dst == ACP_GA_NULL && !op->local.local;
 }
 
-void op_fault(struct op *op, const acp_fault *fault); /* the first fault stays */
-acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order);
-void ops_fail_peer(acp_lane *lane, struct peer *p);
-bool order_met_slow(acp_engine *e, const acp_lane *lane, acp_handle_t order);
+void op_table_fault(struct op *op, const acp_fault *fault); /* the first fault stays */
+acp_handle_t op_table_submit(acp_lane *lane, struct op *op, acp_handle_t order);
+void op_table_fail_peer(acp_lane *lane, struct peer *p);
+bool op_table_order_met_slow(acp_engine *e, const acp_lane *lane, acp_handle_t order);
 
-static inline bool order_met(acp_engine *e, const acp_lane *lane, acp_handle_t order)
+static inline bool op_table_order_met(acp_engine *e, const acp_lane *lane, acp_handle_t order)
 {
     return likely(order == ACP_HANDLE_NULL) ||
            likely(!atomic_load_explicit(&e->ops.outstanding, memory_order_acquire) &&
                   !atomic_load_explicit(&e->ops.failure_count, memory_order_relaxed)) ||
-           order_met_slow(e, lane, order);
+           op_table_order_met_slow(e, lane, order);
 }
 
-static inline acp_handle_t handle_now(acp_engine *e)
+static inline acp_handle_t op_table_now(acp_engine *e)
 {
     return atomic_load_explicit(&e->ops.last, memory_order_relaxed) | 1;
 }

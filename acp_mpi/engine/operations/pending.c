@@ -4,7 +4,7 @@
 #include "operations/protocol.h"
 #include "progress/doorbell.h"
 
-void op_stall(acp_engine *e, struct op *op)
+void pending_stall(acp_engine *e, struct op *op)
 {
     if (op->stalled)
         return; /* a reply made it try again in between */
@@ -17,17 +17,17 @@ void op_stall(acp_engine *e, struct op *op)
 
 /* The method met a lock that another holds. No event tells that it is free: the leader tries again soon, and a thread
  * that sleeps as the leader must be woken for that. */
-void op_bar(acp_lane *lane, struct op *op)
+void pending_bar(acp_lane *lane, struct op *op)
 {
     acp_engine *e = lane->engine;
     op->barred = true;
     atomic_fetch_add(&e->ops.barred_count, 1);
-    op_stall(e, op);
+    pending_stall(e, op);
     if (lane->index != LANE_LEADER && !(op->awaited && !atomic_load(&e->progress.callers)))
-        progress_kick(e);
+        doorbell_kick(e);
 }
 
-void op_unstall(acp_engine *e, struct op *op)
+void pending_unstall(acp_engine *e, struct op *op)
 {
     if (!op->stalled)
         return;
@@ -45,14 +45,14 @@ void op_unstall(acp_engine *e, struct op *op)
 }
 
 /* Operations that found no room on their road, or a taken lock, try again. True: one went on. */
-bool ops_pump(acp_lane *lane)
+bool pending_retry(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     uint32_t before = e->ops.stalled_count;
     for (uint32_t left = before; left && e->ops.stalled; left--) {
         struct op *op = e->ops.stalled;
-        op_unstall(e, op);
-        op_push(lane, op);
+        pending_unstall(e, op);
+        protocol_push(lane, op);
     }
     return e->ops.stalled_count < before;
 }

@@ -37,8 +37,8 @@ static bool may_go(acp_lane *lane, const struct op *op, struct plan *plan)
     const struct op *before = op->then;
     if (op->way == WAY_MANY)
         return false;
-    if (op_tells_nothing(op) && op_tells_nothing(before) && before->way == WAY_ASK &&
-        before->road == &road_link && far_owner(lane, op->command.src) == before->target &&
+    if (op_table_tells_nothing(op) && op_table_tells_nothing(before) && before->way == WAY_ASK &&
+        before->road == &road_link && translate_remote(lane, op->command.src) == before->target &&
         acp_ga_color(op->command.src) == before->color) {
         *plan = (struct plan){.way = WAY_ASK, .road = &road_link, .target = before->target,
                               .color = before->color, .strip = true};
@@ -57,11 +57,11 @@ static bool may_go(acp_lane *lane, const struct op *op, struct plan *plan)
            (plan->way == WAY_GET || (plan->way == WAY_PUT && !before->stripped));
 }
 
-void op_fault_from_lane(acp_lane *lane, struct op *op)
+void protocol_lane_fault(acp_lane *lane, struct op *op)
 {
     if (lane->fault.status == ACP_E_BUSY)
         lane->fault.status = ACP_E_SYSTEM;
-    op_fault(op, &lane->fault);
+    op_table_fault(op, &lane->fault);
 }
 
 /* The old value of an atomic is known: it goes where the caller wanted it. */
@@ -70,17 +70,17 @@ static void answer_deliver(acp_lane *lane, struct op *op)
     struct message *c = &op->command;
     if (op->local.local) {
         memcpy(op->local.local, &op->result, sizeof op->result);
-        op_finish(lane, op);
+        op_table_finish(lane, op);
     } else if (c->dst != ACP_GA_NULL) {
-        c->a = atomic_width(c->kind);
+        c->a = layout_atomic_width(c->kind);
         c->kind = ACP_COPY;
         c->src = ACP_GA_NULL;
         op->local = (struct place){(unsigned char *)&op->result, true};
         op->issued = 0;
         op->sent_after = false;
-        op_start(lane, op);
+        protocol_start(lane, op);
     } else {
-        op_finish(lane, op);
+        op_table_finish(lane, op);
     }
 }
 
@@ -92,25 +92,25 @@ static void command_carry(acp_lane *lane, struct op *op)
         call_run(lane, op);
         return;
     }
-    if (is_atomic(c->kind)) {
-        if (command_run(lane, c, op->local, 0, 0, &op->result) == ACP_OK) {
+    if (layout_is_atomic(c->kind)) {
+        if (execute_command(lane, c, op->local, 0, 0, &op->result) == ACP_OK) {
             answer_deliver(lane, op);
             return;
         }
-        op_fault_from_lane(lane, op);
+        protocol_lane_fault(lane, op);
     } else if (c->a > BACKGROUND_BYTES) {
-        work_add(e, op);
+        op_background_add(e, op);
         return;
     } else if (c->a) {
-        int rc = command_run(lane, c, op->local, 0, c->a, NULL);
+        int rc = execute_command(lane, c, op->local, 0, c->a, NULL);
         if (rc == ACP_E_BUSY) { /* a fast way was refused just now: there is another */
-            op_start(lane, op);
+            protocol_start(lane, op);
             return;
         }
         if (rc != ACP_OK)
-            op_fault_from_lane(lane, op);
+            protocol_lane_fault(lane, op);
     }
-    op_finish(lane, op);
+    op_table_finish(lane, op);
 }
 
 /* A command of a peer that is answered in one piece, and found no room, or a taken lock. */
@@ -158,14 +158,14 @@ static void group_close(acp_lane *lane, struct op *op)
 }
 
 /* Sends or requests as many parts as there is room for. */
-void op_push(acp_lane *lane, struct op *op)
+void protocol_push(acp_lane *lane, struct op *op)
 {
     if (op->way == WAY_MANY) {
-        many_push(lane, op);
+        vector_push(lane, op);
         return;
     }
     if (op->call || waits_to_be_served(op)) {
-        op_start(lane, op);
+        protocol_start(lane, op);
         return;
     }
     uint32_t most = op->road->parts / (op->way == WAY_PUT ? op->road->group : 1);
@@ -176,7 +176,7 @@ void op_push(acp_lane *lane, struct op *op)
            (room = op->road->room(lane, op->target, op->color)))
         failed = part_push(lane, op) != ACP_OK;
     if (failed) {
-        op_fault_from_lane(lane, op);
+        protocol_lane_fault(lane, op);
         group_close(lane, op);
     }
     if (op->in_flight == 0 && (failed || op->issued == op->command.a ||
@@ -184,34 +184,34 @@ void op_push(acp_lane *lane, struct op *op)
         if (op->fault.status == ACP_OK && op->road == &road_link)
             lane->engine->up->window_learn(lane->engine, op->target,
                          op->way == WAY_PUT ? op->command.dst : op->command.src, op->command.a);
-        op_finish(lane, op);
+        op_table_finish(lane, op);
     } else if (!room) {
-        op_stall(lane->engine, op);
+        pending_stall(lane->engine, op);
     }
 }
 
 static void ask(acp_lane *lane, struct op *op)
 {
     struct message m = op->command;
-    m.id = op_id(op);
+    m.id = op_table_id(op);
     m.from = lane->engine->self;
     m.after = op->sent_after ? op->order : 0;
     if (op->stripped)
         m.dst = ACP_GA_NULL;
-    m.flags = op_tells_nothing(op) ? ANSWER_TOGETHER : 0;
+    m.flags = op_table_tells_nothing(op) ? ANSWER_TOGETHER : 0;
     /* More of the chain will come before a caller waits. */
-    if (op->chained && m.dst == ACP_GA_NULL && is_atomic(m.kind) &&
+    if (op->chained && m.dst == ACP_GA_NULL && layout_is_atomic(m.kind) &&
         !atomic_load_explicit(&lane->engine->progress.callers, memory_order_relaxed))
         m.flags |= ANSWER_LATER;
     op->in_flight = 1;
-    if (!is_atomic(m.kind)) {
+    if (!layout_is_atomic(m.kind)) {
         op->away = m.a;
         atomic_fetch_add_explicit(&lane->engine->ops.bytes_away, op->away, memory_order_relaxed);
     }
     if (op->road->send(lane, op->target, op->color, &m) != ACP_OK) {
-        op_fault_from_lane(lane, op);
+        protocol_lane_fault(lane, op);
         op->in_flight = 0;
-        op_finish(lane, op);
+        op_table_finish(lane, op);
     }
 }
 
@@ -228,15 +228,15 @@ static void plan_follow(acp_lane *lane, struct op *op, const struct plan *plan)
     else if (plan->way == WAY_ASK)
         ask(lane, op);
     else if (plan->way == WAY_CALL)
-        call_send(lane, op);
-    else if (by_window(op->way))
+        remote_call_send(lane, op);
+    else if (op_table_by_window(op->way))
         lane->engine->up->window_start(lane, op);
     else
-        op_push(lane, op);
+        protocol_push(lane, op);
 }
 
 /* Sends `op` behind the operation before it if the target will keep their order. */
-bool op_start_behind(acp_lane *lane, struct op *op)
+bool protocol_start_behind(acp_lane *lane, struct op *op)
 {
     struct plan plan;
     if (!may_go(lane, op, &plan))
@@ -247,30 +247,30 @@ bool op_start_behind(acp_lane *lane, struct op *op)
     return true;
 }
 
-void op_start(acp_lane *lane, struct op *op)
+void protocol_start(acp_lane *lane, struct op *op)
 {
     struct plan plan;
     if (op->way == WAY_MANY) {
-        many_push(lane, op);
+        vector_push(lane, op);
         return;
     }
     if (waits_to_be_served(op)) {
-        task_serve(lane, op);
+        target_task_serve(lane, op);
         return;
     }
     if (route(lane, op, &plan) != ACP_OK) {
-        op_fault_from_lane(lane, op);
-        op_finish(lane, op);
+        protocol_lane_fault(lane, op);
+        op_table_finish(lane, op);
         return;
     }
-    if (!plan.halves || !many_halves(lane, op))
+    if (!plan.halves || !vector_halves(lane, op))
         plan_follow(lane, op, &plan);
 }
 
 /* Reads the part of the source at `at` into memory of this process, for a put; *sum goes on over
  * it. */
-int part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer,
-              uint64_t *sum)
+int protocol_part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer,
+                       uint64_t *sum)
 {
     if (op->local.local && sum) {
         *sum = acp_crc32c_copy((uint32_t)*sum, buffer, op->local.local + at, size);
@@ -282,12 +282,12 @@ int part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigne
     }
     struct message c = op->command;
     c.src += at;
-    return command_run(lane, &c, (struct place){buffer, false}, 0, size, sum);
+    return execute_command(lane, &c, (struct place){buffer, false}, 0, size, sum);
 }
 
 /* Writes bytes of a get to the part of the destination at `at`. */
-int part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,
-               const unsigned char *buffer)
+int protocol_part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,
+                        const unsigned char *buffer)
 {
     if (op->local.local) {
         memcpy(op->local.local + at, buffer, size);
@@ -295,12 +295,12 @@ int part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,
     }
     struct message c = op->command;
     c.dst += at;
-    return command_run(lane, &c, (struct place){(unsigned char *)(uintptr_t)buffer, true}, 0,
-                       size, NULL);
+    return execute_command(lane, &c, (struct place){(unsigned char *)(uintptr_t)buffer, true}, 0,
+                           size, NULL);
 }
 
-void op_reply(acp_lane *lane, struct op *op, const struct message *m,
-              const unsigned char *payload, uint64_t size)
+void protocol_reply(acp_lane *lane, struct op *op, const struct message *m,
+                    const unsigned char *payload, uint64_t size)
 {
     bool silent = op->way == WAY_PUT && m->flags & PART_SILENT; /* it has failed */
     if (!op->in_flight && !silent)
@@ -309,17 +309,17 @@ void op_reply(acp_lane *lane, struct op *op, const struct message *m,
     if (m->status != ACP_OK) {
         acp_fault fault = {.status = m->status, .ga = m->b, .size = m->after,
                            .rank = acp_ga_rank(m->b)};
-        op_fault(op, &fault);
+        op_table_fault(op, &fault);
     }
     if (op->way == WAY_BATCH) {
         batch_reply(lane, op, payload, size);
         return;
     }
     if (op->way == WAY_CALL) {
-        call_reply(lane, op, m, payload, size);
+        remote_call_reply(lane, op, m, payload, size);
         return;
     }
-    if (by_window(op->way)) {
+    if (op_table_by_window(op->way)) {
         lane->engine->up->window_welcome(lane, op);
         return;
     }
@@ -327,14 +327,14 @@ void op_reply(acp_lane *lane, struct op *op, const struct message *m,
         op->result = m->a;
         if (op->kept)
             op->command.b = m->b;
-        if (op->fault.status == ACP_OK && is_atomic(op->command.kind) && op->stripped)
+        if (op->fault.status == ACP_OK && layout_is_atomic(op->command.kind) && op->stripped)
             answer_deliver(lane, op);
         else
-            op_finish(lane, op);
+            op_table_finish(lane, op);
         return;
     }
     uint64_t at = m->dst; /* echoed: which part this is */
-    struct bounce *bounce = bounce_of(op, m);
+    struct bounce *bounce = protocol_shm_bounce(op, m);
     if (bounce) {
         at = bounce->at;
         size = bounce->size;
@@ -342,9 +342,9 @@ void op_reply(acp_lane *lane, struct op *op, const struct message *m,
     }
     if (op->way == WAY_GET && m->status == ACP_OK &&
         (!payload || size > op->command.a || at > op->command.a - size ||
-         part_write(lane, op, at, size, payload) != ACP_OK))
-        op_fault_from_lane(lane, op);
+         protocol_part_write(lane, op, at, size, payload) != ACP_OK))
+        protocol_lane_fault(lane, op);
     if (bounce)
-        bounce_give(lane->engine, op, bounce);
-    op_push(lane, op);
+        protocol_shm_release(lane->engine, op, bounce);
+    protocol_push(lane, op);
 }

@@ -40,7 +40,7 @@ static struct bounce *bounce_take(acp_lane *lane, struct op *op, uint64_t at, ui
     return b;
 }
 
-struct bounce *bounce_of(struct op *op, const struct message *reply)
+struct bounce *protocol_shm_bounce(struct op *op, const struct message *reply)
 {
     for (struct bounce *b = op->bounces; b; b = b->next)
         if (b->ga == reply->dst || b->ga == reply->src)
@@ -48,7 +48,7 @@ struct bounce *bounce_of(struct op *op, const struct message *reply)
     return NULL;
 }
 
-void bounce_give(acp_engine *e, struct op *op, struct bounce *b)
+void protocol_shm_release(acp_engine *e, struct op *op, struct bounce *b)
 {
     for (struct bounce **at = &op->bounces; *at; at = &(*at)->next) {
         if (*at == b) {
@@ -73,12 +73,12 @@ static bool ring_room(acp_lane *lane, struct peer *to, uint32_t color)
 
 static int ring_part(acp_lane *lane, struct op *op, struct bounce *b, acp_ga_t dst, acp_ga_t src)
 {
-    struct message m = {.kind = ACP_COPY, .id = op_id(op), .from = lane->engine->self,
+    struct message m = {.kind = ACP_COPY, .id = op_table_id(op), .from = lane->engine->self,
                         .dst = dst, .src = src, .a = b->size,
                         .after = op->sent_after ? op->order : 0};
-    int rc = ring_send(lane, op->target, 0, &m);
+    int rc = shm_ring_send(lane, op->target, 0, &m);
     if (rc != ACP_OK)
-        bounce_give(lane->engine, op, b);
+        protocol_shm_release(lane->engine, op, b);
     return rc;
 }
 
@@ -89,9 +89,9 @@ static int ring_put(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, b
     struct bounce *b = bounce_take(lane, op, at, size);
     if (!b)
         return lane->fault.status;
-    int rc = part_read(lane, op, at, size, b->data, NULL);
+    int rc = protocol_part_read(lane, op, at, size, b->data, NULL);
     if (rc != ACP_OK) {
-        bounce_give(lane->engine, op, b);
+        protocol_shm_release(lane->engine, op, b);
         return rc;
     }
     return ring_part(lane, op, b, op->command.dst + at, b->ga);
@@ -109,7 +109,7 @@ static int ring_get(acp_lane *lane, struct op *op, uint64_t at, uint64_t size)
 static int ring_call(acp_lane *lane, struct op *op)
 {
     const struct acp_call *c = op->call;
-    struct message m = call_message(lane, op);
+    struct message m = remote_call_message(lane, op);
     struct bounce *b = NULL;
     if (c->in_size || c->out_room) {
         if (!(b = bounce_take(lane, op, 0, c->in_size)))
@@ -118,14 +118,14 @@ static int ring_call(acp_lane *lane, struct op *op)
         if (c->in_size)
             memcpy(b->data, c->in, c->in_size);
     }
-    int rc = ring_send(lane, op->target, 0, &m);
+    int rc = shm_ring_send(lane, op->target, 0, &m);
     if (rc != ACP_OK && b)
-        bounce_give(lane->engine, op, b);
+        protocol_shm_release(lane->engine, op, b);
     return rc;
 }
 
 /* After a reset the pool's addresses are dead; its memory goes back. */
-void inbox_close(acp_engine *e)
+void protocol_shm_close(acp_engine *e)
 {
     while (e->ops.bounce_pool) {
         struct bounce *b = e->ops.bounce_pool;
@@ -137,6 +137,6 @@ void inbox_close(acp_engine *e)
 }
 
 const struct road road_ring = {
-    .send = ring_send, .put = ring_put, .get = ring_get, .call = ring_call, .room = ring_room,
+    .send = shm_ring_send, .put = ring_put, .get = ring_get, .call = ring_call, .room = ring_room,
     .parts = 8, .group = 1,
 };

@@ -5,9 +5,9 @@
 
 struct message;
 
-struct bounce *bounce_of(struct op *op, const struct message *reply);
-void bounce_give(acp_engine *e, struct op *op, struct bounce *b);
-void inbox_close(acp_engine *e);
+struct bounce *protocol_shm_bounce(struct op *op, const struct message *reply);
+void protocol_shm_release(acp_engine *e, struct op *op, struct bounce *b);
+void protocol_shm_close(acp_engine *e);
 
 extern const struct road road_ring;
 

@@ -11,13 +11,13 @@
 #include "transport/link_io.h"
 #include "transport/tcp_send_queue.h"
 
-int link_command(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m,
-                 const void *payload, uint64_t size)
+int protocol_tcp_command(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m,
+                         const void *payload, uint64_t size)
 {
     struct link *link = link_to(lane, to, color);
     if (!link)
-        return fail_lost(lane, to, m->src ? m->src : m->dst, m->a);
-    return link_send(lane, link, m, payload, size);
+        return peer_liveness_fail(lane, to, m->src ? m->src : m->dst, m->a);
+    return link_io_send(lane, link, m, payload, size);
 }
 
 static int road_send(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m)
@@ -26,17 +26,17 @@ static int road_send(acp_lane *lane, struct peer *to, uint32_t color, const stru
     /* Only an atomic that goes out alone may be answered later: the answer to an earlier one releases frames that are
      * held back. */
     if (!link || (!link->unanswered && !link->corked))
-        return link_command(lane, to, color, m, NULL, 0);
+        return protocol_tcp_command(lane, to, color, m, NULL, 0);
     struct message behind = *m;
     behind.flags &= (uint8_t)~ANSWER_LATER;
-    return link_send(lane, link, &behind, NULL, 0);
+    return link_io_send(lane, link, &behind, NULL, 0);
 }
 
 static bool road_room(acp_lane *lane, struct peer *to, uint32_t color)
 {
     const struct link *link = to->tcp.links[color];
     (void)lane;
-    return !link || link_room(link);
+    return !link || link_io_room(link);
 }
 
 /* A whole part that is global memory of this process goes out from where it lies: it must not change
@@ -52,7 +52,7 @@ static bool lend(acp_lane *lane, struct link *link, const struct op *op, uint64_
         s.peer != lane->engine->job.own || !enter(&s, ROLE_SRC))
         return false;
     const unsigned char *body = s.base + (src - s.low);
-    outbox_lend(&link->out, payload - FRAME_HEAD, FRAME_HEAD, body, size);
+    tcp_send_queue_lend(&link->out, payload - FRAME_HEAD, FRAME_HEAD, body, size);
     *sum = acp_crc32c((uint32_t)*sum, body, size);
     leave(&s, ROLE_SRC);
     return true;
@@ -60,36 +60,36 @@ static bool lend(acp_lane *lane, struct link *link, const struct op *op, uint64_
 
 static int road_put(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, bool silent)
 {
-    struct message m = {.kind = ACP_PUT, .flags = silent ? PART_SILENT : 0, .id = op_id(op), .from = lane->engine->self,
-                        .dst = op->command.dst + at, .a = size,
+    struct message m = {.kind = ACP_PUT, .flags = silent ? PART_SILENT : 0, .id = op_table_id(op),
+                        .from = lane->engine->self, .dst = op->command.dst + at, .a = size,
                         .after = op->sent_after ? op->order : 0};
     struct link *link = link_to(lane, op->target, op->color);
     uint64_t sum;
-    unsigned char *payload = link ? link_reserve(lane, link, &m, size, &sum) : NULL;
+    unsigned char *payload = link ? link_io_reserve(lane, link, &m, size, &sum) : NULL;
     if (!payload)
-        return link ? lane->fault.status : fail_lost(lane, op->target, m.dst, size);
+        return link ? lane->fault.status : peer_liveness_fail(lane, op->target, m.dst, size);
     int rc = !size || lend(lane, link, op, at, size, payload, &sum)
                  ? ACP_OK
-                 : part_read(lane, op, at, size, payload, &sum);
+                 : protocol_part_read(lane, op, at, size, payload, &sum);
     if (rc == ACP_OK)
-        link_commit(lane, link, &m, payload, size, sum);
+        link_io_commit(lane, link, &m, payload, size, sum);
     else
-        link_cancel(link, size);
+        link_io_cancel(link, size);
     return rc;
 }
 
 static int road_get(acp_lane *lane, struct op *op, uint64_t at, uint64_t size)
 {
-    struct message m = {.kind = ACP_GET, .id = op_id(op), .from = lane->engine->self, .dst = at,
+    struct message m = {.kind = ACP_GET, .id = op_table_id(op), .from = lane->engine->self, .dst = at,
                         .src = op->command.src + at, .a = size,
                         .after = op->sent_after ? op->order : 0};
-    return link_command(lane, op->target, op->color, &m, NULL, 0);
+    return protocol_tcp_command(lane, op->target, op->color, &m, NULL, 0);
 }
 
 static int road_call(acp_lane *lane, struct op *op)
 {
-    struct message m = call_message(lane, op);
-    return link_command(lane, op->target, op->color, &m, op->call->in, op->call->in_size);
+    struct message m = remote_call_message(lane, op);
+    return protocol_tcp_command(lane, op->target, op->color, &m, op->call->in, op->call->in_size);
 }
 
 const struct road road_link = {

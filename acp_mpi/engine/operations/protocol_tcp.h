@@ -8,7 +8,7 @@ struct peer;
 
 extern const struct road road_link;
 
-int link_command(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m,
-                 const void *payload, uint64_t size);
+int protocol_tcp_command(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m,
+                         const void *payload, uint64_t size);
 
 #endif

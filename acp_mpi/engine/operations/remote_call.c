@@ -23,7 +23,7 @@ static acp_method method_of(const acp_engine *e, uint8_t number)
     return (e->config.methods ? e->config.methods : e->up->methods)[number];
 }
 
-int method_run(acp_lane *lane, struct acp_call *c)
+int remote_call_run_method(acp_lane *lane, struct acp_call *c)
 {
     c->out_size = c->result[0] = c->result[1] = 0;
     lane->damaged = false;
@@ -49,8 +49,8 @@ static int check(acp_lane *lane, const struct acp_call *c)
 /* At once, or ACP_E_BUSY: by another road, or later. */
 static int run_here(acp_lane *lane, struct acp_call *c)
 {
-    if (likely(lane_find(lane, ROLE_SRC, c->object, 1) != NULL))
-        return method_run(lane, c);
+    if (likely(translate_find(lane, ROLE_SRC, c->object, 1) != NULL))
+        return remote_call_run_method(lane, c);
     return lane->fault.status != ACP_OK ? lane->fault.status : ACP_E_BUSY;
 }
 
@@ -58,17 +58,17 @@ static acp_handle_t call_submit(acp_lane *lane, struct acp_call *c, acp_handle_t
 {
     acp_engine *e = lane->engine;
     acp_handle_t handle = 0;
-    submission_begin(e);
-    struct op *op = op_new(lane);
+    shm_ring_submit_begin(e);
+    struct op *op = op_table_new(lane);
     if (op) {
         op->command = (struct message){.kind = ACP_CALL, .flags = c->method, .src = c->object,
                                        .a = c->a, .b = c->b,
                                        .after = c->in_size << 32 | c->out_room};
         op->call = c;
         op->awaited = awaited;
-        handle = op_submit(lane, op, order);
+        handle = op_table_submit(lane, op, order);
     }
-    submission_end(e);
+    shm_ring_submit_end(e);
     return handle;
 }
 
@@ -87,51 +87,51 @@ int acp_call(acp_lane *lane, struct acp_call *c, acp_handle_t *pending)
 acp_handle_t acp_icall(acp_lane *lane, struct acp_call *c, acp_handle_t order)
 {
     int rc = check(lane, c);
-    if (rc == ACP_OK && order_met(lane->engine, lane, order))
+    if (rc == ACP_OK && op_table_order_met(lane->engine, lane, order))
         rc = run_here(lane, c);
     else if (rc == ACP_OK && (rc = acp_check(lane, c->object, 1)) == ACP_OK)
         rc = ACP_E_BUSY;
     if (rc == ACP_OK)
-        return handle_now(lane->engine);
+        return op_table_now(lane->engine);
     return rc == ACP_E_BUSY ? call_submit(lane, c, order, false) : 0;
 }
 
 void call_run(acp_lane *lane, struct op *op)
 {
-    int rc = method_run(lane, op->call);
+    int rc = remote_call_run_method(lane, op->call);
     if (rc == ACP_E_BUSY) {
-        op_bar(lane, op);
+        pending_bar(lane, op);
         return;
     }
     if (rc != ACP_OK)
-        op_fault(op, &lane->fault);
-    op_finish(lane, op);
+        op_table_fault(op, &lane->fault);
+    op_table_finish(lane, op);
 }
 
-struct message call_message(const acp_lane *lane, const struct op *op)
+struct message remote_call_message(const acp_lane *lane, const struct op *op)
 {
     struct message m = op->command;
-    m.id = op_id(op);
+    m.id = op_table_id(op);
     m.from = lane->engine->self;
     return m;
 }
 
-void call_send(acp_lane *lane, struct op *op)
+void remote_call_send(acp_lane *lane, struct op *op)
 {
     if (!op->road->room(lane, op->target, op->color)) {
-        op_stall(lane->engine, op);
+        pending_stall(lane->engine, op);
         return;
     }
     op->in_flight = 1;
     if (op->road->call(lane, op) != ACP_OK) {
-        op_fault_from_lane(lane, op);
+        protocol_lane_fault(lane, op);
         op->in_flight = 0;
-        op_finish(lane, op);
+        op_table_finish(lane, op);
     }
 }
 
-void call_reply(acp_lane *lane, struct op *op, const struct message *m,
-                const unsigned char *payload, uint64_t size)
+void remote_call_reply(acp_lane *lane, struct op *op, const struct message *m,
+                       const unsigned char *payload, uint64_t size)
 {
     struct acp_call *c = op->call;
     if (op->bounces) {
@@ -140,7 +140,7 @@ void call_reply(acp_lane *lane, struct op *op, const struct message *m,
     }
     if (op->fault.status == ACP_OK && size > c->out_room) {
         fail(lane, ACP_E_ARGUMENT, c->object, size);
-        op_fault(op, &lane->fault);
+        op_table_fault(op, &lane->fault);
     } else if (op->fault.status == ACP_OK) {
         c->result[0] = m->a;
         c->result[1] = m->b;
@@ -148,7 +148,7 @@ void call_reply(acp_lane *lane, struct op *op, const struct message *m,
         if (size)
             memcpy(c->out, payload, size);
     }
-    op_finish(lane, op);
+    op_table_finish(lane, op);
 }
 
 /* Is everything that a call of a peer needs in reach? `chunk`: where its bytes lie, or null. */
@@ -171,12 +171,12 @@ static int reach_all(acp_lane *lane, const struct acp_call *c, acp_ga_t chunk)
 static int chunk_move(acp_lane *lane, acp_ga_t chunk, struct place local, uint64_t size)
 {
     struct message m = {.kind = ACP_COPY, .dst = chunk, .src = chunk, .a = size};
-    return size ? command_run(lane, &m, local, 0, size, NULL) : ACP_OK;
+    return size ? execute_command(lane, &m, local, 0, size, NULL) : ACP_OK;
 }
 
 /* Runs a call of a peer: its bytes came by link, or lie in its chunk. */
-int call_serve(acp_lane *lane, const struct link *link, const struct message *m,
-               struct acp_call *c)
+int remote_call_serve(acp_lane *lane, const struct link *link, const struct message *m,
+                      struct acp_call *c)
 {
     unsigned char *taken = lane->engine->ops.call_space + ACP_CALL_MOST, *brought = c->out;
     uint64_t came = c->in_size;
@@ -196,7 +196,7 @@ int call_serve(acp_lane *lane, const struct link *link, const struct message *m,
         rc = chunk_move(lane, m->dst, (struct place){taken, false}, c->in_size);
     }
     if (rc == ACP_OK)
-        rc = method_run(lane, c);
+        rc = remote_call_run_method(lane, c);
     if (rc == ACP_OK && !link)
         rc = chunk_move(lane, m->dst, (struct place){brought, true}, c->out_size);
     return rc;

@@ -20,15 +20,15 @@ struct link;
 struct op;
 
 /* Runs the method of `call` on an object in reach. */
-int method_run(acp_lane *lane, struct acp_call *call);
+int remote_call_run_method(acp_lane *lane, struct acp_call *call);
 
 /* Calls, with the lock held */
 void call_run(acp_lane *lane, struct op *op); /* here */
-void call_send(acp_lane *lane, struct op *op);
-struct message call_message(const acp_lane *lane, const struct op *op);
-void call_reply(acp_lane *lane, struct op *op, const struct message *m,
-                const unsigned char *payload, uint64_t size);
-int call_serve(acp_lane *lane, const struct link *link, const struct message *m,
-               struct acp_call *c);
+void remote_call_send(acp_lane *lane, struct op *op);
+struct message remote_call_message(const acp_lane *lane, const struct op *op);
+void remote_call_reply(acp_lane *lane, struct op *op, const struct message *m,
+                       const unsigned char *payload, uint64_t size);
+int remote_call_serve(acp_lane *lane, const struct link *link, const struct message *m,
+                      struct acp_call *c);
 
 #endif

@@ -32,7 +32,7 @@ void *mail_memory(acp_engine *e, size_t size)
     return memory;
 }
 
-void mail_memory_close(acp_engine *e)
+void reserve_close(acp_engine *e)
 {
     for (uint32_t i = 0; i < MAIL_KEPT; i++) {
         free(e->mail.kept[i]);
@@ -42,8 +42,8 @@ void mail_memory_close(acp_engine *e)
 
 bool provided(acp_engine *e)
 {
-    bool is = backlog_provide(e) && e->up->signals_provide(e) &&
-              (!e->tcp.links || (outbox_provide(&e->tcp.outbox_spares) && mail_memory_provide(e)));
+    bool is = shm_ring_backlog_provide(e) && e->up->signals_provide(e) &&
+              (!e->tcp.links || (tcp_send_queue_provide(&e->tcp.outbox_spares) && mail_memory_provide(e)));
     if (unlikely(!is))
         connection_input_starve(e);
     return is;

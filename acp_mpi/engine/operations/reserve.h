@@ -12,6 +12,6 @@ bool provided(acp_engine *e);
 /* For a message by link, whatever else is short: for each frame one as large as its payload and two of KEPT_SMALL
  * bytes. Released with free. */
 void *mail_memory(acp_engine *e, size_t size);
-void mail_memory_close(acp_engine *e);
+void reserve_close(acp_engine *e);
 
 #endif

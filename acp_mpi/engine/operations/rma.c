@@ -17,7 +17,7 @@ static bool plausible(acp_lane *lane, acp_ga_t ga)
 {
     if (ga == ACP_GA_NULL)
         return fail(lane, ACP_E_NULL, ga, 0) == ACP_OK;
-    if (ga >> 63 || !growth_reaches(lane->engine, (uint64_t)acp_ga_rank(ga)))
+    if (ga >> 63 || !newcomers_find(lane->engine, (uint64_t)acp_ga_rank(ga)))
         return fail(lane, ACP_E_RANK, ga, 0) == ACP_OK;
     return true;
 }
@@ -27,7 +27,7 @@ static bool known_good(acp_lane *lane, acp_ga_t ga, uint64_t size)
 {
     struct translation t;
     enum reach reach;
-    return far_owner(lane, ga) || translate(lane, ga, size, &t, &reach) == ACP_OK;
+    return translate_remote(lane, ga) || translate(lane, ga, size, &t, &reach) == ACP_OK;
 }
 
 int acp_check(acp_lane *lane, acp_ga_t ga, uint64_t size)
@@ -43,16 +43,16 @@ static acp_handle_t submit(acp_lane *lane, const struct message *command, struct
 {
     acp_engine *e = lane->engine;
     acp_handle_t handle = 0;
-    submission_begin(e);
-    struct op *op = op_new(lane);
+    shm_ring_submit_begin(e);
+    struct op *op = op_table_new(lane);
     if (op) {
         op->command = *command;
         op->local = local;
         op->awaited = manner == AWAITED;
         op->rings = manner == RINGS;
-        handle = op_submit(lane, op, order);
+        handle = op_table_submit(lane, op, order);
     }
-    submission_end(e);
+    shm_ring_submit_end(e);
     return handle;
 }
 
@@ -60,13 +60,13 @@ acp_handle_t acp_copy(acp_lane *lane, acp_ga_t dst, acp_ga_t src, uint64_t size,
                       acp_handle_t order)
 {
     acp_engine *e = lane->engine;
-    if (likely(size - 1 < BACKGROUND_BYTES && order_met(e, lane, order))) {
+    if (likely(size - 1 < BACKGROUND_BYTES && op_table_order_met(e, lane, order))) {
         const struct translation *d, *s;
-        while (likely((d = lane_find(lane, ROLE_DST, dst, size)) != NULL &&
-                      (s = lane_find(lane, ROLE_SRC, src, size)) != NULL)) {
-            int rc = copy_loaded(lane, d, dst, s, src, size);
+        while (likely((d = translate_find(lane, ROLE_DST, dst, size)) != NULL &&
+                      (s = translate_find(lane, ROLE_SRC, src, size)) != NULL)) {
+            int rc = execute_copy(lane, d, dst, s, src, size);
             if (likely(rc == ACP_OK))
-                return handle_now(e);
+                return op_table_now(e);
             if (rc != ACP_E_UNREGISTERED) /* it changed just now: look it up again */
                 return 0;
         }
@@ -77,8 +77,8 @@ acp_handle_t acp_copy(acp_lane *lane, acp_ga_t dst, acp_ga_t src, uint64_t size,
         return 0;
     if (size && (!known_good(lane, dst, size) || !known_good(lane, src, size)))
         return 0;
-    if (!size && order_met(e, lane, order))
-        return handle_now(e);
+    if (!size && op_table_order_met(e, lane, order))
+        return op_table_now(e);
     struct message command = {.kind = ACP_COPY, .dst = dst, .src = src, .a = size};
     return submit(lane, &command, (struct place){0}, order, PLAIN);
 }
@@ -87,21 +87,21 @@ acp_handle_t acp_atomic(acp_lane *lane, acp_kind kind, acp_ga_t dst, acp_ga_t sr
                         uint64_t compare, acp_handle_t order)
 {
     acp_engine *e = lane->engine;
-    uint32_t width = atomic_width((uint8_t)kind);
+    uint32_t width = layout_atomic_width((uint8_t)kind);
     if (unlikely(src & (width - 1)))
         return call_refuse(lane, ACP_E_ALIGN, src, width);
-    if (likely(order_met(e, lane, order))) {
-        const struct translation *s = lane_find(lane, ROLE_SRC, src, width), *d = NULL;
-        if (likely(s && (dst == ACP_GA_NULL || (d = lane_find(lane, ROLE_DST, dst, width))))) {
+    if (likely(op_table_order_met(e, lane, order))) {
+        const struct translation *s = translate_find(lane, ROLE_SRC, src, width), *d = NULL;
+        if (likely(s && (dst == ACP_GA_NULL || (d = translate_find(lane, ROLE_DST, dst, width))))) {
             uint64_t old;
-            while (unlikely(atomic_loaded(lane, (uint8_t)kind, s, src, value, compare, &old)))
-                if (!(s = lane_find(lane, ROLE_SRC, src, width)))
+            while (unlikely(execute_atomic(lane, (uint8_t)kind, s, src, value, compare, &old)))
+                if (!(s = translate_find(lane, ROLE_SRC, src, width)))
                     return 0;
-            while (d && unlikely(write_loaded(lane, d, dst, &old, width) != ACP_OK))
-                d = lane_find(lane, ROLE_DST, dst, width);
+            while (d && unlikely(execute_write(lane, d, dst, &old, width) != ACP_OK))
+                d = translate_find(lane, ROLE_DST, dst, width);
             if (dst != ACP_GA_NULL && !d)
                 return 0;
-            return handle_now(e);
+            return op_table_now(e);
         }
         if (lane->fault.status != ACP_OK)
             return 0;
@@ -118,8 +118,8 @@ static acp_handle_t iput_iget(acp_lane *lane, acp_ga_t ga, struct place local, u
 {
     if (!plausible(lane, ga) || (size && !known_good(lane, ga, size)))
         return 0;
-    if (!size && order_met(lane->engine, lane, order))
-        return handle_now(lane->engine);
+    if (!size && op_table_order_met(lane->engine, lane, order))
+        return op_table_now(lane->engine);
     struct message command = {.kind = ACP_COPY, .dst = local.is_source ? ga : ACP_GA_NULL,
                               .src = local.is_source ? ACP_GA_NULL : ga, .a = size};
     return submit(lane, &command, local, order, manner);
@@ -129,11 +129,11 @@ static acp_handle_t iput(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t
                          acp_handle_t order, enum manner manner)
 {
     acp_engine *e = lane->engine;
-    if (likely(size - 1 < BACKGROUND_BYTES && order_met(e, lane, order))) {
+    if (likely(size - 1 < BACKGROUND_BYTES && op_table_order_met(e, lane, order))) {
         const struct translation *d;
-        while (likely((d = lane_find(lane, ROLE_DST, dst, size)) != NULL))
-            if (likely(write_loaded(lane, d, dst, src, size) == ACP_OK))
-                return handle_now(e);
+        while (likely((d = translate_find(lane, ROLE_DST, dst, size)) != NULL))
+            if (likely(execute_write(lane, d, dst, src, size) == ACP_OK))
+                return op_table_now(e);
         if (lane->fault.status != ACP_OK)
             return 0;
     }
@@ -155,11 +155,11 @@ acp_handle_t acp_iput_flag(acp_lane *lane, acp_ga_t dst, const void *word, acp_h
 acp_handle_t acp_iget(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, acp_handle_t order)
 {
     acp_engine *e = lane->engine;
-    if (likely(size - 1 < BACKGROUND_BYTES && order_met(e, lane, order))) {
+    if (likely(size - 1 < BACKGROUND_BYTES && op_table_order_met(e, lane, order))) {
         const struct translation *s;
-        while (likely((s = lane_find(lane, ROLE_SRC, src, size)) != NULL))
-            if (likely(read_loaded(lane, dst, s, src, size) == ACP_OK))
-                return handle_now(e);
+        while (likely((s = translate_find(lane, ROLE_SRC, src, size)) != NULL))
+            if (likely(execute_read(lane, dst, s, src, size) == ACP_OK))
+                return op_table_now(e);
         if (lane->fault.status != ACP_OK)
             return 0;
     }
@@ -181,13 +181,13 @@ static int transfer_now(acp_lane *lane, acp_ga_t ga, struct place local, uint64_
     if (forced || (reach != REACH_LOAD && reach != REACH_VM))
         return ACP_E_BUSY;
     unsigned char *there = t.base ? t.base + (ga - t.low) : NULL;
-    bool backward = local.is_source ? goes_backward(there, local.local, size)
-                                    : goes_backward(local.local, there, size);
+    bool backward = local.is_source ? execute_backward(there, local.local, size)
+                                    : execute_backward(local.local, there, size);
     uint64_t parts = (size + BACKGROUND_BYTES - 1) / BACKGROUND_BYTES;
     for (uint64_t i = 0; i < parts && rc == ACP_OK; i++) {
         uint64_t at = (backward ? parts - 1 - i : i) * BACKGROUND_BYTES;
         uint64_t part = size - at < BACKGROUND_BYTES ? size - at : BACKGROUND_BYTES;
-        rc = command_run(lane, &command, local, at, part, NULL);
+        rc = execute_command(lane, &command, local, at, part, NULL);
     }
     return rc;
 }
@@ -208,9 +208,9 @@ static int blocking(acp_lane *lane, acp_ga_t ga, struct place local, uint64_t si
 int acp_put(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t size, acp_handle_t *pending)
 {
     const struct translation *d =
-        size - 1 < BACKGROUND_BYTES ? lane_find(lane, ROLE_DST, dst, size) : NULL;
+        size - 1 < BACKGROUND_BYTES ? translate_find(lane, ROLE_DST, dst, size) : NULL;
     *pending = 0;
-    if (likely(d != NULL && write_loaded(lane, d, dst, src, size) == ACP_OK))
+    if (likely(d != NULL && execute_write(lane, d, dst, src, size) == ACP_OK))
         return ACP_OK;
     return blocking(lane, dst, (struct place){(unsigned char *)(uintptr_t)src, true}, size,
                     pending);
@@ -219,9 +219,9 @@ int acp_put(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t size, acp_ha
 int acp_get(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, acp_handle_t *pending)
 {
     const struct translation *s =
-        size - 1 < BACKGROUND_BYTES ? lane_find(lane, ROLE_SRC, src, size) : NULL;
+        size - 1 < BACKGROUND_BYTES ? translate_find(lane, ROLE_SRC, src, size) : NULL;
     *pending = 0;
-    if (likely(s != NULL && read_loaded(lane, dst, s, src, size) == ACP_OK))
+    if (likely(s != NULL && execute_read(lane, dst, s, src, size) == ACP_OK))
         return ACP_OK;
     return blocking(lane, src, (struct place){dst, false}, size, pending);
 }
@@ -229,12 +229,12 @@ int acp_get(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, acp_handle_t
 int acp_fetch_here(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint64_t compare,
                    uint64_t *old)
 {
-    uint32_t width = atomic_width((uint8_t)kind);
+    uint32_t width = layout_atomic_width((uint8_t)kind);
     if (unlikely(src & (width - 1)))
         return fail(lane, ACP_E_ALIGN, src, width);
     const struct translation *s;
-    while (likely((s = lane_find(lane, ROLE_SRC, src, width)) != NULL))
-        if (likely(atomic_loaded(lane, (uint8_t)kind, s, src, value, compare, old) == ACP_OK))
+    while (likely((s = translate_find(lane, ROLE_SRC, src, width)) != NULL))
+        if (likely(execute_atomic(lane, (uint8_t)kind, s, src, value, compare, old) == ACP_OK))
             return ACP_OK;
     return lane->fault.status != ACP_OK ? lane->fault.status : ACP_E_BUSY;
 }

@@ -22,7 +22,7 @@
 
 #include <string.h>
 
-const struct road *road_to(acp_engine *e, struct peer *p)
+const struct road *route_road(acp_engine *e, struct peer *p)
 {
     return peer_attach(e, p) == RELATION_NODE ? &road_ring : &road_link;
 }
@@ -75,7 +75,7 @@ static int route_atomic(acp_lane *lane, const struct op *op, struct plan *plan)
 {
     const struct message *c = &op->command;
     struct end s, d = {.reach = REACH_LOAD};
-    uint32_t width = atomic_width(c->kind);
+    uint32_t width = layout_atomic_width(c->kind);
     int rc = survey(lane, op, c->src, width, NULL, &s);
     if (rc != ACP_OK)
         return rc;
@@ -106,7 +106,7 @@ int route(acp_lane *lane, const struct op *op, struct plan *plan)
     acp_engine *e = lane->engine;
     struct end s, d;
     memset(plan, 0, sizeof *plan);
-    if (is_atomic(c->kind))
+    if (layout_is_atomic(c->kind))
         return route_atomic(lane, op, plan);
     if (op->call)
         return route_call(lane, op, plan);
@@ -121,7 +121,7 @@ int route(acp_lane *lane, const struct op *op, struct plan *plan)
         return rc;
     if (d.reach <= REACH_VM && s.reach <= REACH_VM && d.reach + s.reach < 2 * REACH_VM) {
         plan->way = WAY_RUN;
-        plan->backward = goes_backward(d.pointer, s.pointer, c->a);
+        plan->backward = execute_backward(d.pointer, s.pointer, c->a);
     } else if (s.reach == REACH_LINK && d.reach <= REACH_VM) {
         go(plan, WAY_GET, &s, c->src);
     } else if (s.reach == REACH_RING && d.reach == REACH_LOAD && d.mine_alone) {
@@ -149,9 +149,9 @@ int acp_road(acp_lane *lane, uint32_t rank, acp_road_info *out)
 {
     static const char *const opened[] = {"-", "own", "proc", "socket", "given"};
     acp_engine *e = lane->engine;
-    if (!growth_reaches(e, rank))
+    if (!newcomers_find(e, rank))
         return fail(lane, ACP_E_RANK, acp_ga(rank, 0, 0), 0);
-    struct peer *p = peer_of_slot(e, slot_of_rank(e, rank));
+    struct peer *p = peer_of_slot(e, rank_slot_of(e, rank));
     int relation = p->lost ? RELATION_UNKNOWN : peer_attach(e, p);
     bool forced = e->config.path == ACP_PATH_OWNER;
     out->lost = p->lost;

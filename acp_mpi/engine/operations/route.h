@@ -17,6 +17,6 @@ struct plan {
 };
 
 int route(acp_lane *lane, const struct op *op, struct plan *plan);
-const struct road *road_to(acp_engine *e, struct peer *p);
+const struct road *route_road(acp_engine *e, struct peer *p);
 
 #endif

@@ -37,7 +37,7 @@ static void send_reply(acp_lane *lane, struct peer *to, struct link *link,
     struct message m = {.kind = ACP_REPLY, .from = e->self, .id = command->id,
                         .dst = command->dst, .src = command->src, .a = value,
                         .b = command->kind == ACP_LOOKUP ? command->b : 0};
-    if (is_atomic(command->kind))
+    if (layout_is_atomic(command->kind))
         m.flags = command->flags & ANSWER_LATER;
     if (command->kind == ACP_CALL) {
         m.b = command->b;
@@ -53,20 +53,20 @@ static void send_reply(acp_lane *lane, struct peer *to, struct link *link,
     if (link_counts(command))
         m.flags |= ANSWER_COUNTED;
     if (link) {
-        answers_send(lane, link);
-        link_answer(lane, link, &m, payload, payload ? size : 0);
+        ack_send(lane, link);
+        link_io_answer(lane, link, &m, payload, payload ? size : 0);
     } else if (to)
-        road_to(e, to)->send(lane, to, 0, &m);
+        route_road(e, to)->send(lane, to, 0, &m);
 }
 
-void serve_reply(acp_lane *lane, struct peer *to, struct link *link,
-                 const struct message *command, uint64_t value)
+void target_reply(acp_lane *lane, struct peer *to, struct link *link,
+                  const struct message *command, uint64_t value)
 {
     send_reply(lane, to, link, command, NULL, value, NULL, 0);
 }
 
-void serve_failure(acp_lane *lane, struct peer *to, struct link *link,
-                   const struct message *command)
+void target_fail(acp_lane *lane, struct peer *to, struct link *link,
+                 const struct message *command)
 {
     send_reply(lane, to, link, command, &lane->fault, 0, NULL, 0);
 }
@@ -116,20 +116,20 @@ static void task_settle(acp_lane *lane, struct peer *from, struct link *link, co
 }
 
 /* Straight from a frame into its place, while it is summed. */
-int put_land(acp_lane *lane, const struct message *m, const unsigned char *payload, uint64_t size,
-             uint64_t *sum)
+int target_land(acp_lane *lane, const struct message *m, const unsigned char *payload, uint64_t size,
+                uint64_t *sum)
 {
-    return command_run(lane, m, (struct place){(unsigned char *)(uintptr_t)payload, true}, 0, size, sum);
+    return execute_command(lane, m, (struct place){(unsigned char *)(uintptr_t)payload, true}, 0, size, sum);
 }
 
-void put_served(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
-                int rc)
+void target_landed(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                   int rc)
 {
     if (rc != ACP_OK || !(m->flags & PART_SILENT))
         task_settle(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, 0);
 }
 
-void task_reply(acp_lane *lane, struct op *op)
+void target_task_reply(acp_lane *lane, struct op *op)
 {
     struct message m = op->command;
     m.id = op->client_id;
@@ -168,7 +168,7 @@ static int serve_call(acp_lane *lane, struct peer *from, struct link *link,
     c.out = e->ops.call_space;
     int rc = !c.out ? fail(lane, ACP_E_SYSTEM, m->src, size)
              : m->kind == ACP_BATCH ? batch_run(lane, m, &c)
-                                    : call_serve(lane, link, m, &c);
+                                    : remote_call_serve(lane, link, m, &c);
     if (rc == ACP_E_BUSY)
         return rc;
     answer.b = c.result[1];
@@ -186,25 +186,25 @@ static int serve_now(acp_lane *lane, struct peer *from, struct link *link,
 }
 
 /* A task that waited for its order, for room for its result, or for a lock. */
-void task_serve(acp_lane *lane, struct op *op)
+void target_task_serve(acp_lane *lane, struct op *op)
 {
     struct message m = op->command;
     m.id = op->client_id;
-    if (op->client_link && (!link_room(op->client_link) || !provided(lane->engine))) {
-        op_stall(lane->engine, op);
+    if (op->client_link && (!link_io_room(op->client_link) || !provided(lane->engine))) {
+        pending_stall(lane->engine, op);
         return;
     }
     int rc = op->client ? serve_now(lane, op->client, op->client_link, &m, op->payload,
                                     op->payload_size)
                         : ACP_OK;
     if (rc == ACP_E_BUSY) {
-        op_bar(lane, op);
+        pending_bar(lane, op);
         return;
     }
     if (rc != ACP_OK)
-        op_fault(op, &lane->fault); /* for those that follow it */
+        op_table_fault(op, &lane->fault); /* for those that follow it */
     op->client = NULL;              /* it has its answer */
-    op_finish(lane, op);
+    op_table_finish(lane, op);
 }
 
 /* A task: a command that is not done at once. */
@@ -213,14 +213,14 @@ static void begin_task(acp_lane *lane, struct peer *from, struct link *link,
                        struct op *then)
 {
     acp_engine *e = lane->engine;
-    struct op *op = task_new(e);
+    struct op *op = op_table_task_new(e);
     if (!op) {
         fail(lane, ACP_E_SYSTEM, m->src, m->a);
         task_settle(lane, from, link, m, &lane->fault, 0);
         return;
     }
     op->command = *m;
-    if (is_atomic(m->kind))
+    if (layout_is_atomic(m->kind))
         op->command.flags = 0; /* it waited or goes on elsewhere: its answer is not delayed further */
     op->client = from;
     op->client_link = link;
@@ -232,7 +232,7 @@ static void begin_task(acp_lane *lane, struct peer *from, struct link *link,
             fail(lane, ACP_E_SYSTEM, m->dst, m->a);
             task_settle(lane, from, link, m, &lane->fault, 0);
             op->client = NULL;
-            task_free(e, op);
+            op_table_task_free(e, op);
             return;
         }
         memcpy(op->payload, payload, size);
@@ -247,7 +247,7 @@ static void begin_task(acp_lane *lane, struct peer *from, struct link *link,
         op->then = then;
     } else {
         op->state = OP_RUNNING;
-        op_start(lane, op);
+        protocol_start(lane, op);
     }
 }
 
@@ -273,23 +273,23 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
             return;
         }
     }
-    if (is_atomic(m->kind) && (m->src & (atomic_width(m->kind) - 1))) {
-        fail(lane, ACP_E_ALIGN, m->src, atomic_width(m->kind));
+    if (layout_is_atomic(m->kind) && (m->src & (layout_atomic_width(m->kind) - 1))) {
+        fail(lane, ACP_E_ALIGN, m->src, layout_atomic_width(m->kind));
         task_settle(lane, from, link, m, &lane->fault, 0);
     } else if (m->kind == ACP_GET || m->kind == ACP_BATCH || m->kind == ACP_CALL) {
-        if ((link && !link_room(link)) ||
+        if ((link && !link_io_room(link)) ||
             serve_now(lane, from, link, m, payload, size) == ACP_E_BUSY)
             begin_task(lane, from, link, m, payload, size, NULL);
     } else if (m->kind == ACP_PUT) {
         struct place source = {(unsigned char *)(uintptr_t)payload, true};
-        put_served(lane, from, link, m, command_run(lane, m, source, 0, size, NULL));
-    } else if (is_atomic(m->kind) && m->dst == ACP_GA_NULL) {
+        target_landed(lane, from, link, m, execute_command(lane, m, source, 0, size, NULL));
+    } else if (layout_is_atomic(m->kind) && m->dst == ACP_GA_NULL) {
         uint64_t old = 0;
-        int rc = command_run(lane, m, (struct place){0}, 0, 0, &old);
+        int rc = execute_command(lane, m, (struct place){0}, 0, 0, &old);
         if (rc == ACP_E_BUSY)
             begin_task(lane, from, link, m, payload, size, NULL);
         else if (rc == ACP_OK && link && m->flags & ANSWER_TOGETHER)
-            answers_add(lane, link, m);
+            ack_add(lane, link, m);
         else
             task_settle(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, old);
     } else {
@@ -297,23 +297,23 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
     }
 }
 
-void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
-                     const struct message *m, const unsigned char *payload, uint64_t size)
+void target_arrived(acp_lane *lane, struct peer *from, struct link *link,
+                    const struct message *m, const unsigned char *payload, uint64_t size)
 {
     acp_engine *e = lane->engine;
     struct op *op;
     switch (m->kind) {
     case ACP_REPLY:
         if (link && m->flags & ANSWER_TOGETHER)
-            answers_take(lane, link, m);
-        else if ((op = op_find(e, m->id)))
-            op_reply(lane, op, m, payload, size);
+            ack_take(lane, link, m);
+        else if ((op = op_table_find(e, m->id)))
+            protocol_reply(lane, op, m, payload, size);
         break;
     case ACP_LOST:
-        loss_heard(lane, m);
+        notices_loss_heard(lane, m);
         break;
     case ACP_LEAVING:
-        growth_leaves(lane, from, m);
+        notices_leave_heard(lane, from, m);
         break;
     case ACP_SIGNAL:
         e->up->signal(lane, from, link, m, payload, size);
@@ -328,12 +328,12 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
             break;
         }
         peer_attach(e, from); /* a peer in touch is told later losses */
-        say_news(lane, from, link);
+        notices_catch_up(lane, from, link);
         if (m->a == NEWS_WATCH)
-            sources_asked(e, from, m->b);
+            any_source_asked(e, from, m->b);
         break;
     case ACP_ROWS:
-        growth_told(e, m, payload, size);
+        newcomers_learn(e, m, payload, size);
         break;
     case ACP_GUEST:
         e->up->guest(lane, from, link, m, payload, size);
@@ -346,11 +346,11 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
             e->up->mail(lane, from, link, m, payload, size);
         break;
     case ACP_DOING:
-        send_reply(lane, from, link, m, NULL, doing_of(e->control), NULL, 0);
+        send_reply(lane, from, link, m, NULL, layout_doing(e->control), NULL, 0);
         break;
     default:
         if (m->kind == ACP_COPY || m->kind == ACP_PUT || m->kind == ACP_GET ||
-            m->kind == ACP_CALL || (m->kind == ACP_BATCH && payload) || is_atomic(m->kind))
+            m->kind == ACP_CALL || (m->kind == ACP_BATCH && payload) || layout_is_atomic(m->kind))
             serve_command(lane, from, link, m, payload, size);
     }
 }

@@ -9,18 +9,18 @@ struct op;
 struct peer;
 
 /* Input */
-void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
-                     const struct message *m, const unsigned char *payload, uint64_t size);
-int put_land(acp_lane *lane, const struct message *m, const unsigned char *payload, uint64_t size,
-             uint64_t *sum);
+void target_arrived(acp_lane *lane, struct peer *from, struct link *link,
+                    const struct message *m, const unsigned char *payload, uint64_t size);
+int target_land(acp_lane *lane, const struct message *m, const unsigned char *payload, uint64_t size,
+                uint64_t *sum);
 /* A put has been run, with that result. */
-void put_served(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
-                int rc);
-void task_reply(acp_lane *lane, struct op *op);
-void task_serve(acp_lane *lane, struct op *op);
-void serve_reply(acp_lane *lane, struct peer *to, struct link *link,
-                 const struct message *command, uint64_t value);
-void serve_failure(acp_lane *lane, struct peer *to, struct link *link,
-                   const struct message *command); /* the lane's fault */
+void target_landed(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                   int rc);
+void target_task_reply(acp_lane *lane, struct op *op);
+void target_task_serve(acp_lane *lane, struct op *op);
+void target_reply(acp_lane *lane, struct peer *to, struct link *link,
+                  const struct message *command, uint64_t value);
+void target_fail(acp_lane *lane, struct peer *to, struct link *link,
+                 const struct message *command); /* the lane's fault */
 
 #endif

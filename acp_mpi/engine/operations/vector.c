@@ -42,7 +42,7 @@ static void element_command(const struct many *m, uint64_t i, struct message *c)
 static bool start_alone(acp_lane *lane, struct op *op, const struct message *element)
 {
     struct many *m = op->many;
-    struct op *child = task_new(lane->engine);
+    struct op *child = op_table_task_new(lane->engine);
     if (!child)
         return false;
     child->command = *element;
@@ -53,7 +53,7 @@ static bool start_alone(acp_lane *lane, struct op *op, const struct message *ele
     child->state = OP_RUNNING;
     m->next++;
     m->under_way++;
-    op_start(lane, child);
+    protocol_start(lane, child);
     return true;
 }
 
@@ -71,12 +71,12 @@ static bool start_next(acp_lane *lane, struct op *op, struct op *probe)
     if (start_alone(lane, op, &probe->command))
         return true;
     fail(lane, ACP_E_SYSTEM, 0, 0);
-    op_fault(op, &lane->fault);
+    op_table_fault(op, &lane->fault);
     return false;
 }
 
 /* Starts as many elements as the window allows; ends the operation after the last. */
-void many_push(acp_lane *lane, struct op *op)
+void vector_push(acp_lane *lane, struct op *op)
 {
     acp_engine *e = lane->engine;
     struct many *m = op->many;
@@ -92,26 +92,26 @@ void many_push(acp_lane *lane, struct op *op)
     if (m->under_way == 0 && (m->next == m->count || op->fault.status != ACP_OK)) {
         op->many = NULL;
         free(m);
-        op_finish(lane, op);
+        op_table_finish(lane, op);
     } else if (m->under_way == 0) { /* a ring is full: when there is room */
-        op_stall(e, op);
+        pending_stall(e, op);
     }
 }
 
-void many_child_done(acp_lane *lane, struct op *child)
+void vector_child_done(acp_lane *lane, struct op *child)
 {
     struct op *op = child->parent;
     if (child->fault.status != ACP_OK)
-        op_fault(op, &child->fault);
+        op_table_fault(op, &child->fault);
     op->many->under_way--;
-    many_push(lane, op);
+    vector_push(lane, op);
 }
 
 /* Both owners work at the same time, which takes little more than half of the time of one. */
-bool many_halves(acp_lane *lane, struct op *op)
+bool vector_halves(acp_lane *lane, struct op *op)
 {
     const struct message *c = &op->command;
-    uint64_t half = page_up(c->a / 2);
+    uint64_t half = layout_page_up(c->a / 2);
     uint64_t dst[] = {c->dst, c->dst + half}, src[] = {c->src, c->src + half}, size[] = {half, c->a - half};
     const acp_column columns[4] = {{(char *)dst, 8}, {(char *)src, 8}, {(char *)size, 8}, {NULL, 0}};
     struct many *m = many_new(ACP_COPY, columns, 2, NULL);
@@ -120,7 +120,7 @@ bool many_halves(acp_lane *lane, struct op *op)
     m->halves = true;
     op->way = WAY_MANY;
     op->many = m;
-    many_push(lane, op);
+    vector_push(lane, op);
     return true;
 }
 
@@ -131,19 +131,19 @@ static acp_handle_t submit_many(acp_lane *lane, struct many *m, acp_handle_t ord
         fail(lane, ACP_E_SYSTEM, 0, 0);
         return 0;
     }
-    submission_begin(e);
-    struct op *op = op_new(lane);
+    shm_ring_submit_begin(e);
+    struct op *op = op_table_new(lane);
     acp_handle_t handle = 0;
     if (op) {
         op->way = WAY_MANY;
         op->many = m;
         op->command = (struct message){.kind = m->kind};
         op->awaited = m->old;
-        handle = op_submit(lane, op, order);
+        handle = op_table_submit(lane, op, order);
     } else {
         free(m);
     }
-    submission_end(e);
+    shm_ring_submit_end(e);
     return handle;
 }
 
@@ -163,11 +163,11 @@ static int columns_check(acp_lane *lane, acp_column ga, acp_column size, uint64_
             if (address == ACP_GA_NULL)
                 return fail(lane, ACP_E_NULL, address, 0);
             if (address >> 63 ||
-                !growth_reaches(lane->engine, (uint64_t)acp_ga_rank(address)))
+                !newcomers_find(lane->engine, (uint64_t)acp_ga_rank(address)))
                 return fail(lane, ACP_E_RANK, address, 0);
             continue;
         }
-        if (likely(lane_find(lane, role, address, n) != NULL))
+        if (likely(translate_find(lane, role, address, n) != NULL))
             continue;
         if (lane->fault.status != ACP_OK)
             return lane->fault.status;
@@ -197,13 +197,13 @@ static int copy_loaded_many(acp_lane *lane, acp_column dst, acp_column src, acp_
             continue;
         }
         acp_ga_t to = at(dst, i), from = at(src, i);
-        const struct translation *d = lane_find(lane, ROLE_DST, to, n);
-        const struct translation *s = d ? lane_find(lane, ROLE_SRC, from, n) : NULL;
+        const struct translation *d = translate_find(lane, ROLE_DST, to, n);
+        const struct translation *s = d ? translate_find(lane, ROLE_SRC, from, n) : NULL;
         if (!s)
             return lane->fault.status != ACP_OK ? lane->fault.status
                                                 : fail(lane, ACP_E_UNREGISTERED, to, n);
         if (n > BATCH_BYTES || d->peer->shm.doors->watching) {
-            int rc = copy_loaded(lane, d, to, s, from, n);
+            int rc = execute_copy(lane, d, to, s, from, n);
             if (rc != ACP_OK && rc != ACP_E_UNREGISTERED)
                 return rc;
             i += rc == ACP_OK;
@@ -221,14 +221,14 @@ static int copy_loaded_many(acp_lane *lane, acp_column dst, acp_column src, acp_
             bytes += n + 64;
             i++;
         } while (i < count && bytes < BATCH_BYTES && (n = at(size, i)) &&
-                 covers(d, to = at(dst, i), n) && covers(s, from = at(src, i), n));
+                 translate_covers(d, to = at(dst, i), n) && translate_covers(s, from = at(src, i), n));
         atomic_thread_fence(memory_order_acq_rel);
         leave(s, ROLE_SRC);
         leave(d, ROLE_DST);
         if (unlikely(d->fence))
             atomic_thread_fence(memory_order_seq_cst);
         if (unlikely(d->peer->shm.doors->watching)) /* a waiter came meanwhile: let it look */
-            watch_hit(lane->engine, d->peer, 0, UINT64_MAX / 2);
+            doorbell_notify(lane->engine, d->peer, 0, UINT64_MAX / 2);
     }
     return ACP_OK;
 }
@@ -240,9 +240,9 @@ acp_handle_t acp_copy_many(acp_lane *lane, acp_column dst, acp_column src, acp_c
     if (columns_check(lane, dst, size, 0, ROLE_DST, count, false, &loaded, bad) != ACP_OK ||
         columns_check(lane, src, size, 0, ROLE_SRC, count, false, &loaded, bad) != ACP_OK)
         return 0;
-    if (loaded && order_met(lane->engine, lane, order))
+    if (loaded && op_table_order_met(lane->engine, lane, order))
         return copy_loaded_many(lane, dst, src, size, count, bad) == ACP_OK
-                   ? handle_now(lane->engine)
+                   ? op_table_now(lane->engine)
                    : 0;
     const acp_column columns[4] = {dst, src, size, {NULL, 0}};
     return submit_many(lane, many_new(ACP_COPY, columns, count, NULL), order);
@@ -253,20 +253,20 @@ acp_handle_t acp_atomic_many(acp_lane *lane, acp_kind kind, acp_column ga, acp_c
                              acp_handle_t order, uint64_t *bad)
 {
     bool loaded = true;
-    uint32_t width = atomic_width((uint8_t)kind);
+    uint32_t width = layout_atomic_width((uint8_t)kind);
     if (columns_check(lane, ga, ga, width, ROLE_SRC, count, false, &loaded, bad) != ACP_OK)
         return 0;
-    if (!loaded || !order_met(lane->engine, lane, order)) {
+    if (!loaded || !op_table_order_met(lane->engine, lane, order)) {
         const acp_column columns[4] = {{NULL, 0}, ga, value, compare};
         return submit_many(lane, many_new((uint8_t)kind, columns, count, old), order);
     }
     for (uint64_t i = 0; i < count;) {
         *bad = i;
-        const struct translation *s = lane_find(lane, ROLE_SRC, at(ga, i), width);
+        const struct translation *s = translate_find(lane, ROLE_SRC, at(ga, i), width);
         if (!s)
             return 0;
         /* none, if the region changed just now: it is looked up again */
-        i += atomics_loaded(lane, (uint8_t)kind, s, ga, value, compare, old, i, count);
+        i += execute_atomics(lane, (uint8_t)kind, s, ga, value, compare, old, i, count);
     }
-    return handle_now(lane->engine);
+    return op_table_now(lane->engine);
 }

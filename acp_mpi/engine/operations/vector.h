@@ -24,8 +24,8 @@ struct many {
     uint64_t data[];
 };
 
-void many_push(acp_lane *lane, struct op *op);
-void many_child_done(acp_lane *lane, struct op *child);
-bool many_halves(acp_lane *lane, struct op *op); /* false: no memory, nothing has happened */
+void vector_push(acp_lane *lane, struct op *op);
+void vector_child_done(acp_lane *lane, struct op *child);
+bool vector_halves(acp_lane *lane, struct op *op); /* false: no memory, nothing has happened */
 
 #endif

@@ -25,14 +25,14 @@
 
 enum { MEMORY, DOOR, TABLE, GIVEN };
 
-int giver_open(acp_engine *e)
+int attach_giver_open(acp_engine *e)
 {
     struct sockaddr_un name;
-    socklen_t size = socket_name(&name, "memory", e->row.nonce);
+    socklen_t size = linux_socket_name(&name, "memory", e->row.nonce);
     int fd = e->job.giver_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    spare_open(e);
+    attach_spare_open(e);
     return fd < 0 || bind(fd, (struct sockaddr *)&name, size) || listen(fd, 64) ||
-           poll_add(e, fd, EPOLLIN, TAG_GIVER) ? ACP_E_SYSTEM : ACP_OK;
+           reactor_add(e, fd, EPOLLIN, TAG_GIVER) ? ACP_E_SYSTEM : ACP_OK;
 }
 
 void attach_close(acp_engine *e)
@@ -80,12 +80,12 @@ static void serve(acp_engine *e)
         /* to turn one away: the socket would stay readable */
         if ((fd = accept4(e->job.giver_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
             close(fd);
-        spare_open(e);
+        attach_spare_open(e);
     }
 }
 
 /* A spare descriptor, for when there is no other. */
-void spare_open(acp_engine *e)
+void attach_spare_open(acp_engine *e)
 {
     pthread_mutex_lock(&e->space);
     if (e->job.spare_fd < 0)
@@ -93,7 +93,7 @@ void spare_open(acp_engine *e)
     pthread_mutex_unlock(&e->space);
 }
 
-void giver_serve(acp_engine *e)
+void attach_giver_serve(acp_engine *e)
 {
     pthread_mutex_lock(&e->space);
     serve(e);
@@ -128,7 +128,7 @@ static bool file_is_of(int fd, const struct row *row)
 static void giver_ask(acp_engine *e, const struct row *row, int fds[GIVEN])
 {
     struct sockaddr_un name;
-    socklen_t size = socket_name(&name, "memory", row->nonce);
+    socklen_t size = linux_socket_name(&name, "memory", row->nonce);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return;
@@ -136,11 +136,11 @@ static void giver_ask(acp_engine *e, const struct row *row, int fds[GIVEN])
         close(fd);
         return;
     }
-    uint64_t until = now_ns() + ASK_NS;
+    uint64_t until = linux_now_ns() + ASK_NS;
     for (;;) {
         struct pollfd set[2] = {{.fd = fd, .events = POLLIN},
                                 {.fd = e->job.giver_fd, .events = POLLIN}};
-        uint64_t now = now_ns();
+        uint64_t now = linux_now_ns();
         if (now >= until || (poll(set, 2, (int)((until - now) / 1000000) + 1) < 0 &&
                              errno != EINTR))
             break;
@@ -193,7 +193,7 @@ static void given_take(const acp_engine *e, const struct peer *p, int fds[GIVEN]
     struct control head;
     fds[MEMORY] = open_of(&p->row);
     if (fds[MEMORY] >= 0 && genuine(e, fds[MEMORY], &p->row, &head))
-        fds[DOOR] = descriptor_of(p->pidfd, head.door_fd);
+        fds[DOOR] = linux_pidfd_getfd(p->pidfd, head.door_fd);
 }
 
 /* Called when memory and door are here: an owner that had not begun to close then gave its own. */
@@ -216,7 +216,7 @@ int attach_table(acp_engine *e, const struct row *place, uint64_t nonce)
         if (way == 1)
             giver_ask(e, place, fds);
         int table = fds[TABLE];
-        if (table >= 0 && table_genuine(e, table, place->uid, nonce)) {
+        if (table >= 0 && rank_table_genuine(e, table, place->uid, nonce)) {
             fds[TABLE] = -1;
             given_drop(fds);
             return table;
@@ -235,7 +235,7 @@ static bool has_ended(const struct peer *p)
         close(fd);
     else if (errno == ENOENT)
         poll(&end, 1, ENDING_MS);
-    return !process_lives(p->row.pid, p->row.start_time);
+    return !linux_process_lives(p->row.pid, p->row.start_time);
 }
 
 /* `later`: the peer is there, and this process has no descriptor or no memory left for it. */
@@ -244,12 +244,12 @@ int attach_open(acp_engine *e, struct peer *p, uint8_t *opened, bool *later)
     int fds[GIVEN] = {-1, -1, -1};
     errno = 0;
     given_take(e, p, fds);
-    *later = own_want(errno);
+    *later = peer_own_shortage(errno);
     *opened = OPENED_PROC;
     if (!usable(e, p, fds)) {
         errno = 0;
         giver_ask(e, &p->row, fds);
-        *later |= own_want(errno);
+        *later |= peer_own_shortage(errno);
         *opened = OPENED_SOCKET;
         if (!usable(e, p, fds)) {
             bool dead = has_ended(p);
@@ -271,10 +271,10 @@ int attach_open(acp_engine *e, struct peer *p, uint8_t *opened, bool *later)
         *opened = OPENED_GIVEN;
         return ACP_OK;
     }
-    void *control = map_undumped(p->shm.fd, 0, CONTROL_SIZE, PROT_READ);
-    void *doors = map_undumped(p->shm.fd, DOORS_OFFSET, sizeof(struct doors), PROT_READ | PROT_WRITE);
+    void *control = linux_map(p->shm.fd, 0, CONTROL_SIZE, PROT_READ);
+    void *doors = linux_map(p->shm.fd, DOORS_OFFSET, sizeof(struct doors), PROT_READ | PROT_WRITE);
     if (control == MAP_FAILED || doors == MAP_FAILED) {
-        *later = own_want(errno);
+        *later = peer_own_shortage(errno);
         if (control != MAP_FAILED)
             munmap(control, CONTROL_SIZE);
         if (doors != MAP_FAILED)
@@ -297,7 +297,7 @@ int acp_table_map(acp_engine *e, const uint8_t place[ACP_ROW_SIZE])
         return ACP_E_ARGUMENT;
     pthread_mutex_lock(&e->space);
     int fd = attach_table(e, &row, row.nonce);
-    int rc = fd < 0 ? ACP_E_SYSTEM : table_map(e, fd);
+    int rc = fd < 0 ? ACP_E_SYSTEM : rank_table_map(e, fd);
     if (fd >= 0 && rc != ACP_OK)
         close(fd);
     pthread_mutex_unlock(&e->space);

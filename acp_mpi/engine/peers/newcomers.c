@@ -30,7 +30,7 @@ int acp_engine_learn(acp_engine *e, uint32_t first, const uint8_t *rows, uint32_
     return rc;
 }
 
-void growth_show_table(acp_engine *e)
+void newcomers_publish_table(acp_engine *e)
 {
     e->control->table_fd = e->job.table.fd;
     atomic_store(&e->control->table_nonce, e->job.table.head->nonce);
@@ -50,7 +50,7 @@ static void copy_from(acp_engine *e, const struct row *holder, int32_t fd, uint6
     bool good = pread(table, &head, sizeof head, 0) == (ssize_t)sizeof head;
     for (uint32_t have; good && (have = e->job.table.head->count) < head.count;) {
         uint32_t n = head.count - have < ROWS_PIECE ? head.count - have : ROWS_PIECE;
-        good = table_read(e, table, have, rows, n) &&
+        good = rank_table_read(e, table, have, rows, n) &&
                acp_table_add(e, have, (const uint8_t *)rows, n) == ACP_OK;
     }
     close(table);
@@ -70,7 +70,7 @@ static void look_into_others(acp_engine *e, uint32_t slot)
             copy_from(e, &p->row, p->shm.control->table_fd, p->shm.control->table_nonce);
 }
 
-bool growth_reaches(acp_engine *e, uint64_t slot)
+bool newcomers_find(acp_engine *e, uint64_t slot)
 {
     if (slot >= e->procs && slot < ACP_RANKS_MAX && e->job.own && !e->stopping) {
         pthread_mutex_lock(&e->space);
@@ -82,7 +82,7 @@ bool growth_reaches(acp_engine *e, uint64_t slot)
     return slot < e->procs;
 }
 
-bool growth_left_word(acp_engine *e, uint32_t slot)
+bool newcomers_attached(acp_engine *e, uint32_t slot)
 {
     for (uint32_t i = 1; i < ATTACH_LINES; i++)
         if (e->doors->lines[i].holder == (uint64_t)slot + 1)
@@ -90,12 +90,12 @@ bool growth_left_word(acp_engine *e, uint32_t slot)
     return false;
 }
 
-uint32_t growth_known_to(const acp_engine *e, const struct peer *p)
+uint32_t newcomers_known_to(const acp_engine *e, const struct peer *p)
 {
     return p->slot < e->job.founders ? e->job.founders : p->slot + 1;
 }
 
-void growth_told(acp_engine *e, const struct message *m, const unsigned char *payload, uint64_t size)
+void newcomers_learn(acp_engine *e, const struct message *m, const unsigned char *payload, uint64_t size)
 {
     if (payload && size == m->b * ACP_ROW_SIZE && m->a < ACP_RANKS_MAX)
         acp_engine_learn(e, (uint32_t)m->a, payload, (uint32_t)m->b);
@@ -113,7 +113,7 @@ void acp_engine_leave(acp_engine *e, uint32_t low, uint32_t high)
 {
     struct span those = {low, high};
     uint32_t count;
-    const uint32_t *mates = table_mates(e, &count);
+    const uint32_t *mates = rank_table_mates(e, &count);
     pthread_mutex_lock(&e->space);
     e->job.joined_with = those;
     pthread_mutex_unlock(&e->space);
@@ -129,7 +129,7 @@ void acp_engine_leave(acp_engine *e, uint32_t low, uint32_t high)
 
 /* The span of slots that end together with this process: the others stay. `word` is 0 before the end. After a loss no
  * barriers are told: a receiver that has not heard of the loss would report the end instead. */
-struct message growth_farewell(const acp_engine *e, uint64_t word)
+struct message newcomers_leaving(const acp_engine *e, uint64_t word)
 {
     return (struct message){.kind = ACP_LEAVING, .from = e->self,
                             .a = word || !e->sync.said_all ? word : SAID_ALL,
@@ -144,7 +144,7 @@ void acp_engine_widen(acp_engine *e)
     pthread_mutex_unlock(&e->space);
 }
 
-struct span growth_everybody(const acp_engine *e, uint32_t purpose)
+struct span newcomers_members(const acp_engine *e, uint32_t purpose)
 {
     return purpose >= PURPOSE_FINALIZE ? e->job.joined_with : e->job.everybody;
 }

@@ -11,14 +11,14 @@ struct peer;
 #define ROWS_PIECE 256u /* rows taken or sent at a time: they fit a frame */
 
 /* Members that join later */
-bool growth_reaches(acp_engine *e, uint64_t slot); /* is there such a slot, as far as can be learnt here? */
+bool newcomers_find(acp_engine *e, uint64_t slot); /* is there such a slot, as far as can be learnt here? */
 /* Does a living process have an attach line here under that slot, though its table cannot be read? */
-bool growth_left_word(acp_engine *e, uint32_t slot);
-struct span growth_everybody(const acp_engine *e, uint32_t purpose);
-struct message growth_farewell(const acp_engine *e, uint64_t word);
-void growth_show_table(acp_engine *e);
-uint32_t growth_known_to(const acp_engine *e, const struct peer *p); /* slots, at the least */
-void growth_told(acp_engine *e, const struct message *m, const unsigned char *payload,
-                 uint64_t size);
+bool newcomers_attached(acp_engine *e, uint32_t slot);
+struct span newcomers_members(const acp_engine *e, uint32_t purpose);
+struct message newcomers_leaving(const acp_engine *e, uint64_t word);
+void newcomers_publish_table(acp_engine *e);
+uint32_t newcomers_known_to(const acp_engine *e, const struct peer *p); /* slots, at the least */
+void newcomers_learn(acp_engine *e, const struct message *m, const unsigned char *payload,
+                     uint64_t size);
 
 #endif

@@ -54,9 +54,9 @@ int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot)
         e->job.own = own;
         if (!e->job.founders) /* not told with which members: with all */
             acp_engine_joined(e, 0, procs, procs);
-        growth_show_table(e);
+        newcomers_publish_table(e);
         atomic_store(&e->job.joined, true); /* from now on messages are read */
-        progress_kick(e);
+        doorbell_kick(e);
     }
     return ACP_OK;
 }
@@ -70,7 +70,7 @@ struct peer *peer_of_slot(acp_engine *e, uint32_t slot)
         if (!*page)
             *page = calloc(PEER_PAGE, sizeof **page);
         if (*page && !(p = (*page)[slot % PEER_PAGE]) && (p = calloc(1, sizeof *p))) {
-            p->row = table_row(e, slot);
+            p->row = rank_table_row(e, slot);
             p->slot = slot;
             p->shm.fd = p->pidfd = p->shm.door_fd = -1;
             p->shm.view_limit = VIEW_LIMIT;
@@ -128,14 +128,14 @@ void peer_mark_lost(acp_engine *e, struct peer *p)
     }
     pthread_mutex_unlock(&e->space);
     if (news)
-        progress_kick(e);
+        doorbell_kick(e);
 }
 
 void peer_said_lost(acp_engine *e, struct peer *p)
 {
     if (p == e->job.own)
         peers_cast_out(e);
-    else if (p->row.node != e->config.node || apart(e) || !process_lives(p->row.pid, p->row.start_time))
+    else if (p->row.node != e->config.node || apart(e) || !linux_process_lives(p->row.pid, p->row.start_time))
         peer_mark_lost(e, p); /* at once: the caller may accept the loss next */
     else
         peer_watch(e, p); /* this process can see for itself */
@@ -150,7 +150,7 @@ bool peer_left(const struct peer *p)
 bool peer_leaves(const struct peer *p)
 {
     uint64_t since = p->leaving;
-    return since && now_ns() - since > PASSED_NS;
+    return since && linux_now_ns() - since > PASSED_NS;
 }
 
 int peer_gone(const acp_engine *e, const struct peer *p)
@@ -170,7 +170,7 @@ void peers_cast_out(acp_engine *e)
         peer_mark_lost(e, p);
 }
 
-bool own_want(int error)
+bool peer_own_shortage(int error)
 {
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
@@ -183,14 +183,14 @@ void peer_watch(acp_engine *e, struct peer *p)
                  !apart(e) && !p->lost && !e->stopping;
     if (watch) {
         p->watched = true;
-        p->pidfd = open_pidfd(p->row.pid);
+        p->pidfd = linux_pidfd_open(p->row.pid);
         /* The number may have gone to another process since. */
-        if (!process_lives(p->row.pid, p->row.start_time)) {
+        if (!linux_process_lives(p->row.pid, p->row.start_time)) {
             peer_mark_lost(e, p);
-        } else if (p->pidfd < 0 || poll_add(e, p->pidfd, EPOLLIN, TAG_PEER | p->slot)) {
+        } else if (p->pidfd < 0 || reactor_add(e, p->pidfd, EPOLLIN, TAG_PEER | p->slot)) {
             p->looked_at = true;
             atomic_store(&e->job.looking, true);
-            progress_kick(e);
+            doorbell_kick(e);
         }
     }
     pthread_mutex_unlock(&e->space);
@@ -232,12 +232,12 @@ bool peer_line_dead(acp_engine *e, struct doors *doors, uint32_t line)
         return true;
     if (holder & CLAIMING && pid != e->row.pid) {
         bool dead;
-        process_start_time(pid, &dead);
+        linux_start_time(pid, &dead);
         return dead;
     }
     if (pid == 0 || pid == e->row.pid)
         return false;
-    return !process_lives(pid, l->start_time);
+    return !linux_process_lives(pid, l->start_time);
 }
 
 /* May this process read the peer's private memory, and is it that process's? */
@@ -267,13 +267,13 @@ int peer_attach(acp_engine *e, struct peer *p)
     relation = p->relation;
     if (relation == RELATION_UNKNOWN && (e->stopping || p->gone || (p->left && !p->alone))) {
         relation = RELATION_REMOTE;
-    } else if (relation == RELATION_UNKNOWN && !p->lost && now_ns() >= p->shm.attach_at) {
+    } else if (relation == RELATION_UNKNOWN && !p->lost && linux_now_ns() >= p->shm.attach_at) {
         uint8_t opened = OPENED_NOT;
         bool later = false; /* until then it is as if it were on another node */
         int rc = attach_open(e, p, &opened, &later);
         relation = RELATION_REMOTE;
         if (later) {
-            p->shm.attach_at = now_ns() + ATTACH_AGAIN_NS;
+            p->shm.attach_at = linux_now_ns() + ATTACH_AGAIN_NS;
         } else if (rc == ACP_OK && claim_line(e, p)) {
             p->shm.opened = opened;
             p->shm.vm_refused = !vm_allowed(p);

@@ -13,7 +13,7 @@ struct peer *peer_of_slot(acp_engine *e, uint32_t slot);
 struct peer *peer_known(acp_engine *e, uint32_t slot); /* NULL: never talked to */
 int peer_attach(acp_engine *e, struct peer *p); /* its relation, or a status */
 void peer_watch(acp_engine *e, struct peer *p);
-bool own_want(int error); /* an error for want of something of this process, not of the peer */
+bool peer_own_shortage(int error); /* an error for want of something of this process, not of the peer */
 void peer_mark_lost(acp_engine *e, struct peer *p); /* from anywhere; the leader does the rest */
 void peer_said_lost(acp_engine *e, struct peer *p); /* reported by another process */
 bool peer_left(const struct peer *p); /* in order, while the others go on */

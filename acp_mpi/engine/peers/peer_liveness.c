@@ -12,18 +12,18 @@
 
 #define LOOK_NS ((uint64_t)500000000) /* until the death of a peer is seen that wakes nobody */
 
-int fail_lost(acp_lane *lane, const struct peer *p, acp_ga_t ga, uint64_t size)
+int peer_liveness_fail(acp_lane *lane, const struct peer *p, acp_ga_t ga, uint64_t size)
 {
     bool closed = lane->engine->stopping;
     fail(lane, p->lost || peer_left(p) ? ACP_E_LOST : closed ? ACP_E_CLOSED : ACP_E_SYSTEM, ga, size);
-    lane->fault.rank = rank_of_slot(lane->engine, p->slot);
+    lane->fault.rank = rank_table_rank(lane->engine, p->slot);
     return lane->fault.status;
 }
 
-void node_watch(acp_engine *e)
+void peer_liveness_watch(acp_engine *e)
 {
     uint32_t count;
-    const uint32_t *mates = table_mates(e, &count);
+    const uint32_t *mates = rank_table_mates(e, &count);
     for (uint32_t i = 0; i < count; i++)
         peer_watch(e, peer_of_slot(e, mates[i]));
 }
@@ -40,14 +40,14 @@ void peer_liveness_end(acp_engine *e, uint32_t slot)
 void peer_liveness_look(acp_engine *e)
 {
     for (struct peer *p = NULL; e->job.looking && (p = peer_next(e, p));)
-        if (p->looked_at && !p->lost && !process_lives(p->row.pid, p->row.start_time))
+        if (p->looked_at && !p->lost && !linux_process_lives(p->row.pid, p->row.start_time))
             peer_mark_lost(e, p);
 }
 
 void peer_liveness_look_later(acp_engine *e)
 {
     if (e->job.looking)
-        timer_until(e, now_ns() + LOOK_NS);
+        reactor_timer(e, linux_now_ns() + LOOK_NS);
 }
 
 enum due peer_liveness_due(const acp_engine *e)
@@ -66,7 +66,7 @@ bool peer_liveness_losses(acp_lane *lane)
                 e->up->lost(lane, p);
             }
         e->up->guard(e);
-        waiters_wake(e);
+        progress_wake(e);
     }
     return any;
 }

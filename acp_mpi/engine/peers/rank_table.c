@@ -10,15 +10,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const unsigned char *table_bytes(const acp_engine *e, uint32_t slot)
+const unsigned char *rank_table_bytes(const acp_engine *e, uint32_t slot)
 {
     return e->job.table.base + TABLE_ROWS + (uint64_t)slot * TABLE_ROW;
 }
 
-uint64_t table_node(const acp_engine *e, uint32_t slot)
+uint64_t rank_table_node(const acp_engine *e, uint32_t slot)
 {
     uint64_t node;
-    memcpy(&node, table_bytes(e, slot) + offsetof(struct row, node), sizeof node);
+    memcpy(&node, rank_table_bytes(e, slot) + offsetof(struct row, node), sizeof node);
     return node;
 }
 
@@ -31,13 +31,13 @@ static struct row unpack(const acp_engine *e, const unsigned char *packed)
     return row;
 }
 
-struct row table_row(const acp_engine *e, uint32_t slot)
+struct row rank_table_row(const acp_engine *e, uint32_t slot)
 {
-    return unpack(e, table_bytes(e, slot));
+    return unpack(e, rank_table_bytes(e, slot));
 }
 
 /* Rows of another table of this node. */
-bool table_read(const acp_engine *e, int fd, uint32_t first, struct row *rows, uint32_t count)
+bool rank_table_read(const acp_engine *e, int fd, uint32_t first, struct row *rows, uint32_t count)
 {
     unsigned char packed[TABLE_ROW];
     for (uint32_t i = 0; i < count; i++) {
@@ -49,15 +49,15 @@ bool table_read(const acp_engine *e, int fd, uint32_t first, struct row *rows, u
     return true;
 }
 
-void table_pack(const acp_engine *e, const struct row *row, unsigned char *out)
+void rank_table_pack(const acp_engine *e, const struct row *row, unsigned char *out)
 {
     struct row packed = *row;
     packed.six = (row->six ? TABLE_SIX : 0) | (row->host == e->config.host ? TABLE_SAME_HOST : 0);
     memcpy(out, &packed, TABLE_ROW);
 }
 
-const uint32_t *table_below(const acp_engine *e, uint64_t array, uint32_t have, uint32_t limit,
-                             uint32_t *count)
+const uint32_t *rank_table_below(const acp_engine *e, uint64_t array, uint32_t have, uint32_t limit,
+                                  uint32_t *count)
 {
     const uint32_t *slots = (const uint32_t *)(const void *)(e->job.table.base + array);
     uint32_t low = 0;
@@ -72,28 +72,28 @@ const uint32_t *table_below(const acp_engine *e, uint64_t array, uint32_t have, 
     return slots;
 }
 
-const uint32_t *table_firsts(const acp_engine *e, uint32_t *count)
+const uint32_t *rank_table_firsts(const acp_engine *e, uint32_t *count)
 {
-    return table_below(e, TABLE_FIRSTS, e->job.table.head->nodes, e->procs, count);
+    return rank_table_below(e, TABLE_FIRSTS, e->job.table.head->nodes, e->procs, count);
 }
 
-bool table_together(const acp_engine *e)
+bool rank_table_together(const acp_engine *e)
 {
     uint32_t nodes, i = 0;
-    const uint32_t *firsts = table_firsts(e, &nodes);
-    while (i < nodes && !(table_node(e, firsts[i]) & NODE_APART))
+    const uint32_t *firsts = rank_table_firsts(e, &nodes);
+    while (i < nodes && !(rank_table_node(e, firsts[i]) & NODE_APART))
         i++;
     return i == nodes;
 }
 
-const uint32_t *table_mates(const acp_engine *e, uint32_t *count)
+const uint32_t *rank_table_mates(const acp_engine *e, uint32_t *count)
 {
-    return table_below(e, TABLE_MATES, e->job.table.head->mates, e->procs, count);
+    return rank_table_below(e, TABLE_MATES, e->job.table.head->mates, e->procs, count);
 }
 
-int table_map(acp_engine *e, int fd)
+int rank_table_map(acp_engine *e, int fd)
 {
-    void *base = map_undumped(fd, 0, TABLE_SIZE, PROT_READ);
+    void *base = linux_map(fd, 0, TABLE_SIZE, PROT_READ);
     if (base == MAP_FAILED)
         return ACP_E_SYSTEM;
     e->job.table = (struct table){fd, base, base};
@@ -101,7 +101,7 @@ int table_map(acp_engine *e, int fd)
 }
 
 /* A table of this layout and this node, made by that user's process with that nonce. */
-bool table_genuine(const acp_engine *e, int fd, uint32_t uid, uint64_t nonce)
+bool rank_table_genuine(const acp_engine *e, int fd, uint32_t uid, uint64_t nonce)
 {
     struct stat st;
     struct table_head head;
@@ -128,7 +128,7 @@ int acp_table_place(const acp_engine *e, uint8_t place[ACP_ROW_SIZE])
     return ACP_OK;
 }
 
-uint32_t rank_of_slot(const acp_engine *e, uint32_t slot)
+uint32_t rank_table_rank(const acp_engine *e, uint32_t slot)
 {
     if (!e->slot_of_rank)
         return slot;
@@ -141,12 +141,12 @@ uint32_t rank_of_slot(const acp_engine *e, uint32_t slot)
 uint32_t acp_mates(const acp_engine *e)
 {
     uint32_t count, living = 0;
-    const uint32_t *mates = table_mates(e, &count);
+    const uint32_t *mates = rank_table_mates(e, &count);
     if (e->self < e->job.founders)
         return count; /* the founders join together */
     for (uint32_t i = 0; i < count; i++) {
-        struct row row = table_row(e, mates[i]);
-        living += process_lives(row.pid, row.start_time);
+        struct row row = rank_table_row(e, mates[i]);
+        living += linux_process_lives(row.pid, row.start_time);
     }
     return living;
 }
@@ -159,14 +159,14 @@ bool acp_ranks_of(const acp_engine *e, uint32_t first, uint32_t count, uint32_t 
     return e->slot_of_rank != NULL;
 }
 
-void table_close(acp_engine *e)
+void rank_table_close(acp_engine *e)
 {
     if (e->job.table.fd >= 0)
         close(e->job.table.fd);
     e->job.table.fd = -1;
 }
 
-void table_free(acp_engine *e)
+void rank_table_free(acp_engine *e)
 {
     if (e->job.table.base)
         munmap((void *)(uintptr_t)e->job.table.base, TABLE_SIZE);

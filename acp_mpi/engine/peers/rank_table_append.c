@@ -20,9 +20,9 @@ static int table_make(acp_engine *e)
     int fd = memfd_create("acp_mpi.ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return ACP_E_SYSTEM;
-    if (memory_file_resize(fd, TABLE_SIZE) || memory_file_write(fd, 0, &head, sizeof head) ||
+    if (linux_file_resize(fd, TABLE_SIZE) || linux_file_write(fd, 0, &head, sizeof head) ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) ||
-        table_map(e, fd) != ACP_OK) {
+        rank_table_map(e, fd) != ACP_OK) {
         close(fd);
         return ACP_E_SYSTEM;
     }
@@ -58,7 +58,7 @@ struct node_set {
 
 static uint64_t node_at(const struct node_set *s, uint32_t slot)
 {
-    return slot < s->first ? table_node(s->engine, slot) : s->rows[slot - s->first].node;
+    return slot < s->first ? rank_table_node(s->engine, slot) : s->rows[slot - s->first].node;
 }
 
 /* Whether the node of `slot` is new. */
@@ -83,23 +83,23 @@ static int append_with(acp_engine *e, uint32_t first, const struct row *rows, ui
 {
     uint32_t had_nodes, had_mates, nodes = 0, mates = 0;
     /* Below `first`: a writer that died may have left more. */
-    const uint32_t *firsts = table_below(e, TABLE_FIRSTS, e->job.table.head->nodes, first, &had_nodes);
-    table_below(e, TABLE_MATES, e->job.table.head->mates, first, &had_mates);
+    const uint32_t *firsts = rank_table_below(e, TABLE_FIRSTS, e->job.table.head->nodes, first, &had_nodes);
+    rank_table_below(e, TABLE_MATES, e->job.table.head->mates, first, &had_mates);
     struct node_set set = {e, rows, first, scratch->buckets, mask};
     for (uint32_t i = 0; i < had_nodes; i++)
         enter_node(&set, firsts[i]);
     for (uint32_t i = 0; i < count; i++) {
-        table_pack(e, &rows[i], scratch->packed + i * TABLE_ROW);
+        rank_table_pack(e, &rows[i], scratch->packed + i * TABLE_ROW);
         if (enter_node(&set, first + i))
             scratch->firsts[nodes++] = first + i;
         if (rows[i].node == e->config.node)
             scratch->mates[mates++] = first + i;
     }
     int fd = e->job.table.fd;
-    if (memory_file_write(fd, TABLE_ROWS + (uint64_t)first * TABLE_ROW, scratch->packed,
+    if (linux_file_write(fd, TABLE_ROWS + (uint64_t)first * TABLE_ROW, scratch->packed,
                   count * TABLE_ROW) ||
-        memory_file_write(fd, TABLE_FIRSTS + 4ull * had_nodes, scratch->firsts, 4ull * nodes) ||
-        memory_file_write(fd, TABLE_MATES + 4ull * had_mates, scratch->mates, 4ull * mates))
+        linux_file_write(fd, TABLE_FIRSTS + 4ull * had_nodes, scratch->firsts, 4ull * nodes) ||
+        linux_file_write(fd, TABLE_MATES + 4ull * had_mates, scratch->mates, 4ull * mates))
         return ACP_E_SYSTEM;
     struct table_head *head = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (head == MAP_FAILED)
@@ -146,8 +146,8 @@ static int rows_join(acp_engine *e, uint32_t first, const struct row *rows, uint
         rc = ACP_E_ARGUMENT;
     for (; rc == ACP_OK && i < count && first + i < have; i++) {
         unsigned char packed[TABLE_ROW];
-        table_pack(e, &rows[i], packed);
-        if (!same_member(packed, table_bytes(e, first + i)))
+        rank_table_pack(e, &rows[i], packed);
+        if (!same_member(packed, rank_table_bytes(e, first + i)))
             rc = ACP_E_ARGUMENT;
     }
     if (rc == ACP_OK && i < count)
@@ -174,8 +174,8 @@ int acp_table_add(acp_engine *e, uint32_t first, const uint8_t *rows, uint32_t c
 }
 
 /* Which slots the ranks from `first` on have. After a reset all processes of the node write the same. */
-int table_permute(acp_engine *e, uint32_t first, const uint32_t *slots, uint32_t count)
+int rank_table_append_permute(acp_engine *e, uint32_t first, const uint32_t *slots, uint32_t count)
 {
-    int rc = memory_file_write(e->job.table.fd, TABLE_SLOTS + 4ull * first, slots, 4ull * count);
+    int rc = linux_file_write(e->job.table.fd, TABLE_SLOTS + 4ull * first, slots, 4ull * count);
     return rc ? ACP_E_SYSTEM : ACP_OK;
 }

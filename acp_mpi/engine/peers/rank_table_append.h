@@ -3,6 +3,6 @@
 
 #include "core/engine.h"
 
-int table_permute(acp_engine *e, uint32_t first, const uint32_t *slots, uint32_t count);
+int rank_table_append_permute(acp_engine *e, uint32_t first, const uint32_t *slots, uint32_t count);
 
 #endif

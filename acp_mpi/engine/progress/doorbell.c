@@ -18,7 +18,7 @@ static void ring(acp_engine *e, const int *door)
     (void)n;
 }
 
-void door_ring(acp_engine *e, const struct peer *p)
+void doorbell_ring(acp_engine *e, const struct peer *p)
 {
     atomic_fetch_add_explicit(&e->progress.rings, 1, memory_order_relaxed);
     ring(e, p == e->job.own ? &e->progress.door_fd : &p->shm.door_fd);
@@ -30,35 +30,35 @@ void door_ring(acp_engine *e, const struct peer *p)
  * changes the count once more before it wakes: a thread that is not asleep by then does not fall asleep, and it will
  * check again. Without the second change a thread that took the count between the two halves of that ring would sleep
  * on, with `dozing` cleared, and the next ring, its own, would wake no thread. */
-void doze_ring(struct doors *doors)
+void doorbell_wake(struct doors *doors)
 {
     atomic_fetch_add(&doors->event, 1);
     if (atomic_load(&doors->dozing) && atomic_exchange(&doors->dozing, 0)) {
         atomic_fetch_add(&doors->event, 1);
-        futex_wake(&doors->event, true);
+        linux_futex_wake(&doors->event, true);
     }
 }
 
-bool doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns)
+bool doorbell_doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns)
 {
     struct doors *d = e->doors;
     uint32_t seen = atomic_load(&d->event);
     atomic_store(&d->dozing, 1);
-    return ready(context) || futex_wait(&d->event, seen, timeout_ns, true) >= 0 || errno != EINTR;
+    return ready(context) || linux_futex_wait(&d->event, seen, timeout_ns, true) >= 0 || errno != EINTR;
 }
 
-void progress_kick(acp_engine *e)
+void doorbell_kick(acp_engine *e)
 {
     ring(e, &e->progress.door_fd);
 }
 
 /* Bytes at `position` of p's memory (its offset, or a virtual address of registered memory) were written: wakes
  * threads that sleep on them, once until they sleep again. */
-void watch_hit(acp_engine *e, struct peer *p, uint64_t position, uint64_t size)
+void doorbell_notify(acp_engine *e, struct peer *p, uint64_t position, uint64_t size)
 {
     for (uint32_t i = 0; i < WATCHES; i++) {
         struct watch *w = &p->shm.doors->watches[i];
         if (position < w->high && position + size > w->low && atomic_exchange(&w->armed, 0))
-            door_ring(e, p);
+            doorbell_ring(e, p);
     }
 }

@@ -16,7 +16,7 @@ int acp_lifeline(acp_engine *e, int fd)
 {
     pthread_mutex_lock(&e->lock);
     e->progress.lifeline_fd = fd;
-    int rc = poll_add(e, fd, 0, TAG_LIFELINE) ? ACP_E_SYSTEM : ACP_OK; /* EPOLLHUP is always reported */
+    int rc = reactor_add(e, fd, 0, TAG_LIFELINE) ? ACP_E_SYSTEM : ACP_OK; /* EPOLLHUP is always reported */
     pthread_mutex_unlock(&e->lock);
     return rc;
 }

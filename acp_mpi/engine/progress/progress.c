@@ -17,25 +17,25 @@
 
 void progress_event(acp_engine *e)
 {
-    doze_ring(e->doors);
+    doorbell_wake(e->doors);
 }
 
-void waiters_wake(acp_engine *e)
+void progress_wake(acp_engine *e)
 {
     pthread_mutex_lock(&e->progress.waiters_lock);
     for (struct waiter *w = e->progress.waiters; w; w = w->next)
-        futex_wake(w->word, true);
+        linux_futex_wake(w->word, true);
     pthread_mutex_unlock(&e->progress.waiters_lock);
     progress_event(e);
 }
 
-bool leader_try(acp_engine *e)
+bool progress_leader_try(acp_engine *e)
 {
     if (pthread_mutex_trylock(&e->progress.leader))
         return false;
     atomic_store(&e->control->asleep, 0);
     if (atomic_load_explicit(&e->tcp.wire_count, memory_order_relaxed))
-        events_arm(e, false);
+        reactor_arm(e, false);
     return true;
 }
 
@@ -56,18 +56,18 @@ static enum due leader_due(const acp_engine *e)
     return locked > unlocked ? locked : unlocked;
 }
 
-void leader_release(acp_engine *e)
+void progress_leader_release(acp_engine *e)
 {
     if (e->tcp.held_links)
         e->up->release(e);
     atomic_store(&e->control->asleep, 1);
     atomic_thread_fence(memory_order_seq_cst);
     bool more = leader_due(e) >= DUE_SOON || e->stopping;
-    events_arm(e, true);
+    reactor_arm(e, true);
     pthread_mutex_unlock(&e->progress.leader);
     atomic_thread_fence(memory_order_seq_cst); /* a thread that finds it taken after that has left no ring */
     if (more || atomic_load(&e->progress.rung))
-        progress_kick(e);
+        doorbell_kick(e);
     if (atomic_load(&e->doors->dozing)) /* a dozing thread may want to lead */
         progress_event(e);
 }
@@ -97,8 +97,8 @@ bool progress_poll(acp_engine *e)
         atomic_store(&e->progress.rung, false);
     bool any = poll_locked(e, rung);
     if (e->tcp.wire_count || ++e->progress.polls % POLLS_BLIND == 0)
-        any |= events_look(e);
-    if (e->tcp.held_links && now_ns() - e->tcp.held_at > COMPANY_NS)
+        any |= reactor_look(e);
+    if (e->tcp.held_links && linux_now_ns() - e->tcp.held_at > COMPANY_NS)
         e->up->release(e); /* a busy leader never sleeps */
     for (const struct poller *part = e->up->unlocked; part->poll; part++)
         if (part->due(e) != DUE_NOT)
@@ -118,12 +118,12 @@ static bool rung_for_part(const acp_engine *e)
     return false;
 }
 
-bool lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
+bool progress_sleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
 {
     if (e->tcp.held_links) /* the answers that would send them may depend on them */
         e->up->release(e);
     if (atomic_load(&e->mpi.guests)) { /* guests need MPI driven all the time */
-        events_take(e, 0, interrupted);
+        reactor_take(e, 0, interrupted);
         e->up->pause(e);
         return false;
     }
@@ -131,7 +131,7 @@ bool lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
     atomic_thread_fence(memory_order_seq_cst);
     enum due due = leader_due(e);
     int64_t most = due == DUE_NOW ? 0 : due == DUE_SOON ? RETRY_NS : timeout_ns;
-    bool any = events_take(e, most < timeout_ns ? most : timeout_ns, interrupted);
+    bool any = reactor_take(e, most < timeout_ns ? most : timeout_ns, interrupted);
     atomic_store(&e->control->asleep, 0);
     if (any && rung_for_part(e))
         progress_poll(e);
@@ -142,12 +142,13 @@ bool lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
  * before it is awake, and may need this processor for that. */
 static void look_on(acp_engine *e, uint32_t rings)
 {
-    uint64_t until = now_ns() + progress_worth(e, LOOK_ON_NS);
+    uint64_t until = linux_now_ns() + wait_poll_ns(e, LOOK_ON_NS);
     uint32_t looks = 0;
-    while ((now_ns() < until || e->tcp.held_links) && !e->progress.suitors && !e->stopping && e->progress.rings == rings) {
+    while ((linux_now_ns() < until || e->tcp.held_links) && !e->progress.suitors && !e->stopping &&
+           e->progress.rings == rings) {
         if ((e->tcp.wire_count || most_due(e, e->up->locked) >= DUE_SOON) && progress_poll(e))
-            until = now_ns() + progress_worth(e, LOOK_ON_NS);
-        progress_linger(e, &looks);
+            until = linux_now_ns() + wait_poll_ns(e, LOOK_ON_NS);
+        wait_pause(e, &looks);
     }
 }
 
@@ -159,29 +160,29 @@ static bool lead_unless_led(acp_engine *e)
         return true;
     if (!atomic_load(&e->progress.armed))
         return false;
-    return events_leave(e) ? pthread_mutex_trylock(&e->progress.leader) == 0
-                           : pthread_mutex_lock(&e->progress.leader) == 0;
+    return reactor_leave(e) ? pthread_mutex_trylock(&e->progress.leader) == 0
+                            : pthread_mutex_lock(&e->progress.leader) == 0;
 }
 
 static void *progress_main(void *argument)
 {
     acp_engine *e = argument;
     bool interrupted;
-    while (!atomic_load(&e->stopping) && events_await(e)) {
+    while (!atomic_load(&e->stopping) && reactor_await(e)) {
         if (!lead_unless_led(e))
             continue;
         atomic_store(&e->control->asleep, 0);
         uint32_t rings = e->progress.rings;
         progress_poll(e); /* messages in the inbox may be urgent */
         do
-            events_take(e, 0, &interrupted);
+            reactor_take(e, 0, &interrupted);
         while (progress_poll(e));
         look_on(e, rings);
         while (!atomic_load(&e->stopping) && leader_due(e) >= DUE_SOON) {
-            lead_asleep(e, RETRY_NS, &interrupted);
+            progress_sleep(e, RETRY_NS, &interrupted);
             progress_poll(e);
         }
-        leader_release(e);
+        progress_leader_release(e);
     }
     return NULL;
 }
@@ -189,7 +190,7 @@ static void *progress_main(void *argument)
 int progress_start(acp_engine *e)
 {
     sigset_t all, before;
-    if (events_open(e) != ACP_OK)
+    if (reactor_open(e) != ACP_OK)
         return ACP_E_SYSTEM;
     atomic_store(&e->control->asleep, 1);
     sigfillset(&all);
@@ -203,7 +204,7 @@ int progress_start(acp_engine *e)
 
 void progress_join(acp_engine *e)
 {
-    progress_kick(e);
+    doorbell_kick(e);
     if (e->progress.thread_runs)
         pthread_join(e->progress.thread, NULL);
     e->progress.thread_runs = false;

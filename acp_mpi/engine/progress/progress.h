@@ -7,13 +7,13 @@
 int progress_start(acp_engine *e);
 void progress_join(acp_engine *e); /* the thread has ended, waiting callers have left */
 void progress_event(acp_engine *e); /* wake the threads that doze */
-void waiters_wake(acp_engine *e); /* also threads that sleep in barriers */
-bool leader_try(acp_engine *e);
-void leader_release(acp_engine *e);
+void progress_wake(acp_engine *e); /* also threads that sleep in barriers */
+bool progress_leader_try(acp_engine *e);
+void progress_leader_release(acp_engine *e);
 /* Of the leader only. One round without sleeping, or asleep until something arrives: true if anything
  * was done, or has arrived. */
 bool progress_poll(acp_engine *e);
-bool lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted);
+bool progress_sleep(acp_engine *e, int64_t timeout_ns, bool *interrupted);
 
 #define RETRY_NS ((int64_t)1000000) /* for a full ring, a dying segment, a claimed cell, a taken lock */
 

@@ -19,7 +19,7 @@
 #define EVENTS 32
 #define ASK_ALL 4u /* the talker alone is read three times in four */
 
-void timer_until(acp_engine *e, uint64_t when)
+void reactor_timer(acp_engine *e, uint64_t when)
 {
     struct itimerspec at = {.it_value = {.tv_sec = (time_t)(when / 1000000000),
                                          .tv_nsec = (long)(when % 1000000000)}};
@@ -29,7 +29,7 @@ void timer_until(acp_engine *e, uint64_t when)
     timerfd_settime(e->progress.timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-void events_arm(acp_engine *e, bool on)
+void reactor_arm(acp_engine *e, bool on)
 {
     if (e->progress.armed == on)
         return;
@@ -41,7 +41,7 @@ void events_arm(acp_engine *e, bool on)
         e->progress.armed = false;
 }
 
-bool events_await(acp_engine *e)
+bool reactor_await(acp_engine *e)
 {
     struct epoll_event event;
     return epoll_wait(e->progress.outer_fd, &event, 1, -1) >= 0 || errno == EINTR;
@@ -49,7 +49,7 @@ bool events_await(acp_engine *e)
 
 /* For a progress thread that is woken while another thread leads: that one does the work, now or when it stops
  * leading. If it is about to sleep it needs the ring. False: there is more than rings. */
-bool events_leave(acp_engine *e)
+bool reactor_leave(acp_engine *e)
 {
     struct epoll_event events[EVENTS];
     int n = epoll_wait(e->progress.epoll_fd, events, EVENTS, 0), rings = 0;
@@ -59,7 +59,7 @@ bool events_leave(acp_engine *e)
         atomic_store(&e->progress.rung, true);
         progress_event(e);
         if (!atomic_load(&e->progress.armed))
-            progress_kick(e);
+            doorbell_kick(e);
     }
     return n <= rings;
 }
@@ -70,7 +70,7 @@ static void timer_rang(acp_lane *lane)
     uint64_t count, due = p->timer_at, now;
     while (read(p->timer_fd, &count, sizeof count) > 0)
         continue;
-    now = now_ns();
+    now = linux_now_ns();
     p->timer_at = 0; /* it has rung: later actions set it anew */
     lane->engine->up->tick(lane, due && now > due ? now - due : 0);
 }
@@ -104,12 +104,12 @@ static void dispatch(acp_lane *lane, const struct epoll_event *event)
 
 /* Reads the connection that mostly brings the next input at once, which spares a system call on the way of each
  * answer. */
-bool events_look(acp_engine *e)
+bool reactor_look(acp_engine *e)
 {
     acp_lane *lane = &e->lanes[LANE_LEADER];
     bool interrupted;
     if (!atomic_load_explicit(&e->tcp.talker, memory_order_relaxed) || ++e->progress.looks % ASK_ALL == 0)
-        return events_take(e, 0, &interrupted);
+        return reactor_take(e, 0, &interrupted);
     if (e->stopping)
         return false;
     pthread_mutex_lock(&e->lock);
@@ -120,7 +120,7 @@ bool events_look(acp_engine *e)
     return any;
 }
 
-bool events_take(acp_engine *e, int64_t timeout_ns, bool *interrupted)
+bool reactor_take(acp_engine *e, int64_t timeout_ns, bool *interrupted)
 {
     acp_lane *lane = &e->lanes[LANE_LEADER];
     struct epoll_event events[EVENTS];
@@ -140,7 +140,7 @@ bool events_take(acp_engine *e, int64_t timeout_ns, bool *interrupted)
     return true;
 }
 
-int events_open(acp_engine *e)
+int reactor_open(acp_engine *e)
 {
     struct epoll_event inner = {.events = EPOLLIN, .data.u64 = TAG_INNER};
     e->progress.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -150,15 +150,15 @@ int events_open(acp_engine *e)
     /* Every ring is an event of its own, so that the count is never read. */
     if (e->progress.epoll_fd < 0 || e->progress.outer_fd < 0 || e->progress.door_fd < 0 ||
         e->progress.timer_fd < 0 ||
-        poll_add(e, e->progress.door_fd, EPOLLIN | EPOLLET, TAG_DOOR) ||
-        poll_add(e, e->progress.timer_fd, EPOLLIN, TAG_TIMER) ||
+        reactor_add(e, e->progress.door_fd, EPOLLIN | EPOLLET, TAG_DOOR) ||
+        reactor_add(e, e->progress.timer_fd, EPOLLIN, TAG_TIMER) ||
         epoll_ctl(e->progress.outer_fd, EPOLL_CTL_ADD, e->progress.epoll_fd, &inner))
         return ACP_E_SYSTEM;
     e->progress.armed = true;
     return ACP_OK;
 }
 
-void events_close(acp_engine *e)
+void reactor_close(acp_engine *e)
 {
     int *descriptors[] = {&e->progress.epoll_fd, &e->progress.outer_fd, &e->progress.door_fd,
                           &e->progress.timer_fd, &e->progress.lifeline_fd};

@@ -33,7 +33,7 @@ struct wait {
     bool lead, interrupted, told, watching;
 };
 
-acp_doing doing_begin(acp_engine *e, acp_doing doing)
+acp_doing wait_begin(acp_engine *e, acp_doing doing)
 {
     uint32_t word = atomic_load_explicit(&e->control->doing, memory_order_relaxed);
     while (!atomic_compare_exchange_weak(&e->control->doing, &word,
@@ -42,7 +42,7 @@ acp_doing doing_begin(acp_engine *e, acp_doing doing)
     return (acp_doing)(word & 0xff);
 }
 
-void doing_end(acp_engine *e, acp_doing doing, acp_doing was)
+void wait_end(acp_engine *e, acp_doing doing, acp_doing was)
 {
     uint32_t word = atomic_load_explicit(&e->control->doing, memory_order_relaxed), then;
     do {
@@ -52,7 +52,7 @@ void doing_end(acp_engine *e, acp_doing doing, acp_doing was)
     } while (!atomic_compare_exchange_weak(&e->control->doing, &word, then));
 }
 
-uint64_t progress_worth(const acp_engine *e, uint64_t time_ns)
+uint64_t wait_poll_ns(const acp_engine *e, uint64_t time_ns)
 {
     return time_ns >> atomic_load_explicit(&e->progress.vain, memory_order_relaxed);
 }
@@ -94,9 +94,9 @@ static void learn_answer(acp_engine *e, bool glanced, uint64_t waited_ns, uint64
     atomic_store_explicit(mean, before - before / 8 + (uint32_t)cost / 8, memory_order_relaxed);
 }
 
-void progress_linger(const acp_engine *e, uint32_t *looks)
+void wait_pause(const acp_engine *e, uint32_t *looks)
 {
-    cpu_relax();
+    linux_cpu_relax();
     if (++*looks % 16 == 0 && !e->tcp.wire_count)
         sched_yield();
 }
@@ -107,7 +107,7 @@ static uint64_t patience(const acp_engine *e, bool answer, bool glanced, uint64_
     uint64_t look = (answer ? ANSWER_NS : SPIN_NS) + moving;
     if (glanced)
         return GLANCE_NS;
-    return progress_worth(e, look < SPIN_MOST_NS ? look : SPIN_MOST_NS);
+    return wait_poll_ns(e, look < SPIN_MOST_NS ? look : SPIN_MOST_NS);
 }
 
 static void look(struct wait *w, uint64_t patience_ns)
@@ -118,13 +118,13 @@ static void look(struct wait *w, uint64_t patience_ns)
         atomic_load_explicit(&e->tcp.asked_later, memory_order_relaxed))
         e->up->ask(e);
     for (uint32_t spin = 0; !w->ready(w->context) && !e->stopping; spin++) {
-        if (w->lead || (w->lead = leader_try(e)))
+        if (w->lead || (w->lead = progress_leader_try(e)))
             progress_poll(e);
         else
-            cpu_relax();
+            linux_cpu_relax();
         if ((spin & 15) == 15)
             sched_yield();
-        if (((spin & 7) == 7 || patience_ns < SPIN_NS) && now_ns() - w->start > patience_ns)
+        if (((spin & 7) == 7 || patience_ns < SPIN_NS) && linux_now_ns() - w->start > patience_ns)
             break;
     }
     atomic_fetch_sub(&e->progress.suitors, 1);
@@ -143,15 +143,15 @@ static bool tick_outside(acp_engine *e, int reason)
 static bool disturbed(struct wait *w)
 {
     acp_engine *e = w->engine;
-    if (e->config.tick && now_ns() - w->asked > (uint64_t)WAIT_SLICE_NS) {
+    if (e->config.tick && linux_now_ns() - w->asked > (uint64_t)WAIT_SLICE_NS) {
         w->interrupted = true; /* a signal may have come while this thread was busy */
-        w->asked = now_ns();
+        w->asked = linux_now_ns();
     }
-    bool is_long = !w->told && now_ns() - w->start > LONG_WAIT_NS;
+    bool is_long = !w->told && linux_now_ns() - w->start > LONG_WAIT_NS;
     if (!w->interrupted && !is_long)
         return false;
     if (w->lead)
-        leader_release(e);
+        progress_leader_release(e);
     w->lead = false;
     w->told |= is_long;
     bool end = (w->interrupted && tick_outside(e, ACP_TICK_SIGNAL)) ||
@@ -168,18 +168,18 @@ static void rest(struct wait *w, int64_t left)
     if (w->doing == ACP_DOING_WAIT_UNTIL && atomic_load(&e->progress.unrung_words))
         slice = RETRY_NS; /* a window's writes do not ring */
     slice = left < slice ? left : slice;
-    if (!w->lead && !(w->lead = leader_try(e))) {
-        w->interrupted |= !doze(e, w->ready, w->context, slice);
+    if (!w->lead && !(w->lead = progress_leader_try(e))) {
+        w->interrupted |= !doorbell_doze(e, w->ready, w->context, slice);
         return;
     }
-    events_arm(e, false);
-    bool look_on = now_ns() - w->served < progress_worth(e, LOOK_ON_NS);
+    reactor_arm(e, false);
+    bool look_on = linux_now_ns() - w->served < wait_poll_ns(e, LOOK_ON_NS);
     uint32_t rings = e->progress.rings;
     if (progress_poll(e) ||
-        (!look_on && !w->ready(w->context) && lead_asleep(e, slice, &w->interrupted)))
-        w->served = e->progress.rings == rings ? now_ns() : 0;
+        (!look_on && !w->ready(w->context) && progress_sleep(e, slice, &w->interrupted)))
+        w->served = e->progress.rings == rings ? linux_now_ns() : 0;
     else if (look_on)
-        progress_linger(e, &w->looks);
+        wait_pause(e, &w->looks);
 }
 
 /* Does the wait depend on a link that waits for a descriptor? After so long a time that is an error of this
@@ -188,7 +188,7 @@ static bool is_short(const struct wait *w)
 {
     acp_engine *e = w->engine;
     uint64_t since = atomic_load_explicit(&e->tcp.short_since, memory_order_relaxed);
-    uint64_t now = since ? now_ns() : 0, timeout = e->config.peer_timeout_ns;
+    uint64_t now = since ? linux_now_ns() : 0, timeout = e->config.peer_timeout_ns;
     return since && now - w->start > timeout && now - since > timeout && e->up->short_lasts(e);
 }
 
@@ -196,7 +196,7 @@ static int sleep_until_ready(struct wait *w)
 {
     acp_engine *e = w->engine;
     while (!w->ready(w->context)) {
-        if (!w->watching && now_ns() - w->start > LOOK_AROUND_NS) {
+        if (!w->watching && linux_now_ns() - w->start > LOOK_AROUND_NS) {
             w->watching = true;
             e->up->watch(e);
         }
@@ -205,7 +205,7 @@ static int sleep_until_ready(struct wait *w)
         if (atomic_load(&e->stopping))
             return ACP_E_CLOSED;
         int64_t left = w->timeout_ns;
-        if (left != ACP_FOREVER && (left -= (int64_t)(now_ns() - w->start)) <= 0)
+        if (left != ACP_FOREVER && (left -= (int64_t)(linux_now_ns() - w->start)) <= 0)
             return ACP_E_TIMEOUT;
         if (is_short(w))
             return ACP_E_SHORT;
@@ -220,15 +220,15 @@ static int wait_inside(struct wait *w)
     uint64_t moving = atomic_load(&e->ops.bytes_away) / 8; /* 8 bytes a nanosecond */
     bool answer = w->doing == ACP_DOING_COMPLETE;
     bool glanced = answer && glance(e, moving > GLANCE_NS);
-    w->start = w->asked = now_ns();
-    w->lead = leader_try(e);
+    w->start = w->asked = linux_now_ns();
+    w->lead = progress_leader_try(e);
     look(w, patience(e, answer, glanced, moving));
-    acp_doing was = doing_begin(e, w->doing);
+    acp_doing was = wait_begin(e, w->doing);
     int rc = sleep_until_ready(w);
-    doing_end(e, w->doing, was);
+    wait_end(e, w->doing, was);
     if (w->lead)
-        leader_release(e);
-    uint64_t waited = now_ns() - w->start;
+        progress_leader_release(e);
+    uint64_t waited = linux_now_ns() - w->start;
     learn(e, w->doing, waited);
     if (answer)
         learn_answer(e, glanced, waited, moving);
@@ -243,8 +243,8 @@ static void await_leader(acp_engine *e)
     pthread_mutex_unlock(&e->progress.leader);
 }
 
-int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
-                  acp_doing doing)
+int wait_ready(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
+               acp_doing doing)
 {
     struct wait w = {.engine = e, .ready = ready, .context = context, .timeout_ns = timeout_ns,
                      .doing = doing};
@@ -256,14 +256,14 @@ int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t t
     return rc;
 }
 
-bool progress_doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns)
+bool wait_doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns)
 {
-    uint64_t end = now_ns() + (uint64_t)timeout_ns;
+    uint64_t end = linux_now_ns() + (uint64_t)timeout_ns;
     bool there = false;
     atomic_fetch_add(&e->progress.callers, 1);
     for (int64_t left = timeout_ns; left > 0 && !atomic_load(&e->stopping);
-         left = (int64_t)(end - now_ns()))
-        if ((there = ready(context)) || !doze(e, ready, context, left))
+         left = (int64_t)(end - linux_now_ns()))
+        if ((there = ready(context)) || !doorbell_doze(e, ready, context, left))
             break;
     atomic_fetch_sub(&e->progress.callers, 1);
     return there;

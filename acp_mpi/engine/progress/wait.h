@@ -4,21 +4,21 @@
 #include "base/linux.h"
 #include "core/engine_state.h"
 
-int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
-                  acp_doing doing);
+int wait_ready(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
+               acp_doing doing);
 /* The state that others see this process wait in: of several threads the one of the last that began and has not ended.
  * The end takes the result of the beginning. */
-acp_doing doing_begin(acp_engine *e, acp_doing doing);
-void doing_end(acp_engine *e, acp_doing doing, acp_doing was);
+acp_doing wait_begin(acp_engine *e, acp_doing doing);
+void wait_end(acp_engine *e, acp_doing doing, acp_doing was);
 /* Short of `timeout_ns`, without leading: events are for the progress thread. */
-bool progress_doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns);
+bool wait_doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns);
 /* The length of a poll that is worth while. Polling pays for messages that come soon. If they do not, for other
  * processes need the processors, it is shorter: on the links of messages each poll is a system call. */
-uint64_t progress_worth(const acp_engine *e, uint64_t time_ns);
+uint64_t wait_poll_ns(const acp_engine *e, uint64_t time_ns);
 /* A pause between two polls, for a caller that was just served and often gets more soon. On one node yielding keeps
  * the thread's claim to be run at once when it is rung for (5 us instead of 46). For a host with a single core to
  * itself it would be a tick of 4 ms. */
-void progress_linger(const acp_engine *e, uint32_t *looks);
+void wait_pause(const acp_engine *e, uint32_t *looks);
 
 /* A number of words is waited for from now on, or no more, to which some writers write without a ring. */
 static inline void wait_unrung(acp_engine *e, int words)
@@ -38,7 +38,7 @@ static inline int64_t wait_left(int64_t timeout_ns, uint64_t start)
 {
     if (timeout_ns == ACP_FOREVER)
         return timeout_ns;
-    int64_t left = timeout_ns - (int64_t)(now_ns() - start);
+    int64_t left = timeout_ns - (int64_t)(linux_now_ns() - start);
     return left < 0 ? 0 : left;
 }
 

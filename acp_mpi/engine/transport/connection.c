@@ -45,19 +45,19 @@ static struct wire *wire_new(acp_engine *e, int fd, uint32_t events, uint64_t pa
         e->tcp.wire_room = room;
     }
     struct wire *wire = calloc(1, sizeof *wire);
-    acp_handshake *hs = map_undumped(-1, 0, sizeof *hs, PROT_READ | PROT_WRITE);
-    if (!wire || hs == MAP_FAILED || poll_add(e, fd, events, TAG_WIRE | number)) {
+    acp_handshake *hs = linux_map(-1, 0, sizeof *hs, PROT_READ | PROT_WRITE);
+    if (!wire || hs == MAP_FAILED || reactor_add(e, fd, events, TAG_WIRE | number)) {
         if (hs != MAP_FAILED)
             munmap(hs, sizeof *hs);
         free(wire);
         return NULL;
     }
     wire->handshake = hs;
-    wire_tune(e, fd);
+    socket_options_set(e, fd);
     wire->fd = fd;
     wire->number = number;
-    wire->deadline = now_ns() + patience_ns;
-    timer_until(e, wire->deadline);
+    wire->deadline = linux_now_ns() + patience_ns;
+    reactor_timer(e, wire->deadline);
     e->tcp.wires[number] = wire;
     atomic_fetch_add(&e->tcp.wire_count, 1);
     return wire;
@@ -67,15 +67,15 @@ static struct wire *wire_new(acp_engine *e, int fd, uint32_t events, uint64_t pa
  * lead nowhere. */
 static uint64_t silence_limit(const acp_engine *e, const struct peer *p)
 {
-    uint64_t share = e->config.peer_timeout_ns / (2 * endpoint_count(e, p));
+    uint64_t share = e->config.peer_timeout_ns / (2 * listen_endpoint_count(e, p));
     return share < HANDSHAKE_NS ? share : HANDSHAKE_NS;
 }
 
-struct wire *wire_call(acp_engine *e, struct link *link, uint32_t attempt)
+struct wire *connection_call(acp_engine *e, struct link *link, uint32_t attempt)
 {
     struct sockaddr_storage s;
     struct peer *p = link->peer;
-    socklen_t size = endpoint_of(e, p, link->color, attempt, &s);
+    socklen_t size = listen_endpoint(e, p, link->color, attempt, &s);
     int fd = socket(s.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return NULL;
@@ -95,7 +95,7 @@ struct wire *wire_call(acp_engine *e, struct link *link, uint32_t attempt)
     wire->link = link;
     if (acp_handshake_client(wire->handshake, e->config.secret, e->config.job, ACP_ROLE_LINK,
                              e->self, p->slot, e->row.nonce) < 0) {
-        wire_close(e, wire);
+        connection_close(e, wire);
         return NULL;
     }
     return wire;
@@ -103,13 +103,13 @@ struct wire *wire_call(acp_engine *e, struct link *link, uint32_t attempt)
 
 static void listen_as_told(acp_engine *e)
 {
-    endpoints_watch(e, !e->tcp.listen_again);
+    listen_watch(e, !e->tcp.listen_again);
 }
 
 static void listen_later(acp_engine *e, uint64_t when)
 {
     e->tcp.listen_again = when;
-    timer_until(e, when);
+    reactor_timer(e, when);
     listen_as_told(e);
 }
 
@@ -118,7 +118,7 @@ static void listen_later(acp_engine *e, uint64_t when)
 static struct wire *pending_oldest(const acp_engine *e, const uint8_t *source, uint32_t *count, uint64_t *due)
 {
     struct wire *oldest = NULL;
-    uint64_t now = now_ns();
+    uint64_t now = linux_now_ns();
     *count = 0;
     *due = UINT64_MAX;
     for (uint32_t i = 0; i < e->tcp.wire_room; i++) {
@@ -145,7 +145,7 @@ static bool welcome(acp_lane *lane, const uint8_t *source, bool neighbour)
     if (neighbour || count < PENDING_EACH)
         return true;
     if (oldest)
-        wire_broken(lane, oldest);
+        connection_broken(lane, oldest);
     return oldest != NULL;
 }
 
@@ -154,23 +154,23 @@ static bool welcome(acp_lane *lane, const uint8_t *source, bool neighbour)
 static int accept_spare(acp_engine *e, uint8_t *source, bool *neighbour)
 {
     bool has = !e->tcp.spare_used && attach_spare_close(e);
-    int fd = has ? endpoint_accept(e, source, neighbour) : -1;
+    int fd = has ? listen_accept(e, source, neighbour) : -1;
     if (has && fd < 0)
-        spare_open(e);
+        attach_spare_open(e);
     e->tcp.spare_used |= fd >= 0;
-    e->tcp.put_off_at = fd >= 0 ? now_ns() : e->tcp.put_off_at;
+    e->tcp.put_off_at = fd >= 0 ? linux_now_ns() : e->tcp.put_off_at;
     return fd;
 }
 
 static void spare_over(acp_engine *e)
 {
     e->tcp.spare_used = false;
-    spare_open(e);
+    attach_spare_open(e);
     e->tcp.listen_again = 0;
     listen_as_told(e);
 }
 
-void wire_accept(acp_lane *lane)
+void connection_accept(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     for (uint32_t turn = 0; turn < AT_A_TIME; turn++) {
@@ -184,12 +184,12 @@ void wire_accept(acp_lane *lane)
             listen_later(e, due);
             return;
         }
-        int fd = endpoint_accept(e, source, &neighbour);
+        int fd = listen_accept(e, source, &neighbour);
         if (fd < 0 && errno == EAGAIN)
             return;
-        bool spare = fd < 0 && own_want(errno);
+        bool spare = fd < 0 && peer_own_shortage(errno);
         if (spare) {
-            short_begins(e, errno);
+            link_short_begins(e, errno);
             fd = accept_spare(e, source, &neighbour);
         }
         if (fd >= 0 && !welcome(lane, source, neighbour)) {
@@ -197,14 +197,14 @@ void wire_accept(acp_lane *lane)
             continue;
         }
         if (leaves && e->tcp.pending_handshakes >= PENDING_MOST)
-            wire_broken(lane, leaves);
+            connection_broken(lane, leaves);
         struct wire *wire = fd < 0 ? NULL : wire_new(e, fd, EPOLLIN, HANDSHAKE_NS);
         if (!wire) { /* no descriptor or memory is left: the listener would ring for ever */
             if (fd >= 0)
                 close(fd);
             if (fd >= 0 && spare)
                 spare_over(e);
-            listen_later(e, now_ns() + LISTEN_AGAIN_NS);
+            listen_later(e, linux_now_ns() + LISTEN_AGAIN_NS);
             return;
         }
         wire->spare = spare;
@@ -216,11 +216,11 @@ void wire_accept(acp_lane *lane)
         wire->state = WIRE_HANDSHAKE;
         e->tcp.pending_handshakes++;
         if (acp_handshake_server(wire->handshake, e->config.secret, e->config.job, e->self) < 0)
-            wire_close(e, wire);
+            connection_close(e, wire);
     }
 }
 
-void wire_opened(acp_engine *e, struct wire *wire)
+void connection_opened(acp_engine *e, struct wire *wire)
 {
     if (wire->handshake) {
         acp_handshake_cancel(wire->handshake);
@@ -241,13 +241,13 @@ static void wire_silent(acp_engine *e, const struct wire *wire)
         e->tcp.last_input = e->tcp.talker = NULL;
 }
 
-void wire_close(acp_engine *e, struct wire *wire)
+void connection_close(acp_engine *e, struct wire *wire)
 {
     if (wire->state == WIRE_CLOSED)
         return;
     wire->state = WIRE_CLOSED;
     wire_silent(e, wire);
-    wire_opened(e, wire);
+    connection_opened(e, wire);
     close(wire->fd);
     wire->fd = -1;
     atomic_fetch_sub(&e->tcp.wire_count, 1);
@@ -257,7 +257,7 @@ void wire_close(acp_engine *e, struct wire *wire)
     e->tcp.dead_wires = wire;
 }
 
-void wires_bury(acp_engine *e)
+void connection_reclaim(acp_engine *e)
 {
     while (e->tcp.dead_wires) {
         struct wire *wire = e->tcp.dead_wires;
@@ -276,7 +276,7 @@ static void listen_for(acp_engine *e, const struct wire *wire)
     epoll_ctl(e->progress.epoll_fd, EPOLL_CTL_MOD, wire->fd, &event);
 }
 
-void wire_want(acp_engine *e, struct wire *wire, bool writing)
+void connection_want(acp_engine *e, struct wire *wire, bool writing)
 {
     bool news = wire->writing != writing;
     wire->writing = writing;
@@ -284,7 +284,7 @@ void wire_want(acp_engine *e, struct wire *wire, bool writing)
         listen_for(e, wire);
 }
 
-void wire_fast(acp_engine *e, struct wire *wire, bool fasts)
+void connection_pause(acp_engine *e, struct wire *wire, bool fasts)
 {
     wire->fasts = fasts;
     wire_silent(e, wire);
@@ -292,9 +292,9 @@ void wire_fast(acp_engine *e, struct wire *wire, bool fasts)
         listen_for(e, wire);
 }
 
-void wire_broken(acp_lane *lane, struct wire *wire)
+void connection_broken(acp_lane *lane, struct wire *wire)
 {
-    wire_close(lane->engine, wire);
+    connection_close(lane->engine, wire);
     link_wire_down(lane, wire);
 }
 
@@ -305,15 +305,15 @@ void wire_ready(acp_lane *lane, uint32_t number, uint32_t events)
     if (!wire)
         return;
     if (wire->state == WIRE_CONNECTING && events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
-        wire_connected(lane, wire);
+        connection_input_connected(lane, wire);
     if (wire->state == WIRE_OPEN && events & EPOLLOUT)
-        link_writable(lane, wire);
+        link_io_writable(lane, wire);
     if (wire->state != WIRE_CLOSED && wire->state != WIRE_CONNECTING &&
         events & (EPOLLIN | EPOLLERR | EPOLLHUP))
-        wire_readable(lane, wire);
+        connection_input_readable(lane, wire);
 }
 
-uint64_t wires_tick(acp_lane *lane, uint64_t now)
+uint64_t connection_tick(acp_lane *lane, uint64_t now)
 {
     acp_engine *e = lane->engine;
     uint64_t next = UINT64_MAX;
@@ -328,19 +328,19 @@ uint64_t wires_tick(acp_lane *lane, uint64_t now)
         if (!wire || wire->state == WIRE_CLOSED || !wire->deadline)
             continue;
         if (now >= wire->deadline)
-            wire_broken(lane, wire);
+            connection_broken(lane, wire);
         else if (wire->deadline < next)
             next = wire->deadline;
     }
     return next;
 }
 
-void wires_close(acp_engine *e)
+void connection_close_all(acp_engine *e)
 {
     for (uint32_t i = 0; i < e->tcp.wire_room; i++)
         if (e->tcp.wires[i])
-            wire_close(e, e->tcp.wires[i]);
-    wires_bury(e);
+            connection_close(e, e->tcp.wires[i]);
+    connection_reclaim(e);
     free(e->tcp.wires);
     free(e->tcp.receive_buffer);
     e->tcp.wires = NULL;

@@ -38,20 +38,20 @@ struct wire {
 };
 
 /* Calls an address of the peer; NULL: errno. */
-struct wire *wire_call(acp_engine *e, struct link *link, uint32_t attempt);
-void wire_close(acp_engine *e, struct wire *wire);
-void wire_opened(acp_engine *e, struct wire *wire); /* the link is named on both sides: the deadline ends */
-void wire_want(acp_engine *e, struct wire *wire, bool writing);
-void wire_fast(acp_engine *e, struct wire *wire, bool fasts);
-void wire_broken(acp_lane *lane, struct wire *wire);
+struct wire *connection_call(acp_engine *e, struct link *link, uint32_t attempt);
+void connection_close(acp_engine *e, struct wire *wire);
+void connection_opened(acp_engine *e, struct wire *wire); /* the link is named on both sides: the deadline ends */
+void connection_want(acp_engine *e, struct wire *wire, bool writing);
+void connection_pause(acp_engine *e, struct wire *wire, bool fasts);
+void connection_broken(acp_lane *lane, struct wire *wire);
 
-void wire_accept(acp_lane *lane);
+void connection_accept(acp_lane *lane);
 void wire_ready(acp_lane *lane, uint32_t number, uint32_t events);
-uint64_t wires_tick(acp_lane *lane, uint64_t now); /* the next deadline */
-void wires_close(acp_engine *e);
-void wires_bury(acp_engine *e); /* when nothing can refer to closed ones any more */
+uint64_t connection_tick(acp_lane *lane, uint64_t now); /* the next deadline */
+void connection_close_all(acp_engine *e);
+void connection_reclaim(acp_engine *e); /* when nothing can refer to closed ones any more */
 
-void wire_accept(acp_lane *lane);
+void connection_accept(acp_lane *lane);
 void wire_ready(acp_lane *lane, uint32_t number, uint32_t events);
 
 #endif

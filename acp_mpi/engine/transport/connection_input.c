@@ -31,7 +31,7 @@ static bool speak(struct wire *wire)
 }
 
 /* The peer must be in the table; the nonce tells its process from one before it. */
-bool wire_knows(acp_engine *e, struct wire *wire)
+bool connection_input_knows(acp_engine *e, struct wire *wire)
 {
     const acp_handshake *hs = wire->handshake;
     struct peer *p = wire->peer || !hs ? wire->peer : peer_of_slot(e, hs->peer_slot);
@@ -47,9 +47,9 @@ static bool introduce(acp_engine *e, struct wire *wire)
         return true;
     if (hs->peer_slot == ACP_NO_SLOT)
         return true; /* an observer: it may query, and has no link */
-    if (!growth_reaches(e, hs->peer_slot))
+    if (!newcomers_find(e, hs->peer_slot))
         return hs->peer_slot < ACP_RANKS_MAX; /* its first frames introduce it */
-    return wire_knows(e, wire);
+    return connection_input_knows(e, wire);
 }
 
 /* Takes whole frames from the begin of `from`; how many bytes are left. */
@@ -59,14 +59,14 @@ static size_t take_frames(acp_lane *lane, struct wire *wire, unsigned char *from
     while (wire->state == WIRE_OPEN) {
         struct frame frame;
         enum frame_result rc =
-            frame_open(at, (size_t)(end - at), link_expects(wire), &frame);
+            frame_open(at, (size_t)(end - at), link_io_expects(wire), &frame);
         if (rc == FRAME_WHOLE && wire->link && frame_numbered(frame.message.kind) &&
             !lane->engine->up->provided(lane->engine)) {
-            wire_fast(lane->engine, wire, true);
+            connection_pause(lane->engine, wire, true);
             break;
         }
-        if (rc == FRAME_BAD || (rc == FRAME_WHOLE && !link_frame(lane, wire, &frame)))
-            wire_broken(lane, wire);
+        if (rc == FRAME_BAD || (rc == FRAME_WHOLE && !link_io_frame(lane, wire, &frame)))
+            connection_broken(lane, wire);
         if (rc != FRAME_WHOLE)
             break;
         at += frame.total;
@@ -81,7 +81,7 @@ static void take_input(acp_lane *lane, struct wire *wire, unsigned char *buffer,
     acp_engine *e = lane->engine;
     size_t begin = wire->in_begin, left = take_frames(lane, wire, buffer + begin, end - begin);
     wire->in_begin = 0;
-    link_received(lane, wire);
+    link_io_received(lane, wire);
     if (wire->state == WIRE_OPEN && left) {
         wire->in = buffer;
         wire->in_begin = IN_BUFFER - (end - left) < FRAME_MOST ? 0 : end - left;
@@ -112,11 +112,11 @@ static void handshake_step(acp_lane *lane, struct wire *wire, unsigned char *buf
     int rc = acp_handshake_feed(wire->handshake, buffer, (size_t)n, &used);
     if (!speak(wire) || rc < 0 || (rc == ACP_HANDSHAKE_DONE && !introduce(e, wire))) {
         wire->stranger = rc == ACP_HANDSHAKE_WRONG_SLOT || rc == ACP_HANDSHAKE_BAD_JOB;
-        wire_broken(lane, wire);
+        connection_broken(lane, wire);
     } else if (rc == ACP_HANDSHAKE_DONE) {
         wire->state = WIRE_OPEN;
-        wire_pace(wire->fd);
-        link_wire_up(lane, wire);
+        socket_options_pace(wire->fd);
+        link_session_connected(lane, wire);
     }
     wire->in_begin = used;
     take_input(lane, wire, buffer, (size_t)n);
@@ -128,20 +128,20 @@ static void note_input(acp_engine *e, struct wire *wire)
     e->tcp.last_input = wire;
 }
 
-bool wire_readable(acp_lane *lane, struct wire *wire)
+bool connection_input_readable(acp_lane *lane, struct wire *wire)
 {
     acp_engine *e = lane->engine;
     size_t have = wire->in_end;
     unsigned char *buffer = wire->fasts ? NULL : take_buffer(e, wire);
     if (!buffer) {
-        wire_fast(e, wire, true);
+        connection_pause(e, wire, true);
         connection_input_starve(e);
         return true;
     }
     wire->in_end = 0;
     ssize_t n = recv(wire->fd, buffer + have, IN_BUFFER - have, MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-        wire_broken(lane, wire);
+        connection_broken(lane, wire);
         free(buffer);
         return true;
     }
@@ -158,7 +158,7 @@ bool wire_readable(acp_lane *lane, struct wire *wire)
     return true;
 }
 
-void wire_connected(acp_lane *lane, struct wire *wire)
+void connection_input_connected(acp_lane *lane, struct wire *wire)
 {
     int error = 0;
     socklen_t size = sizeof error;
@@ -168,15 +168,15 @@ void wire_connected(acp_lane *lane, struct wire *wire)
     if (!error && wire->link)
         link_taken(lane->engine, wire->link);
     if (error || !speak(wire))
-        wire_broken(lane, wire);
+        connection_broken(lane, wire);
     else
-        wire_want(lane->engine, wire, false);
+        connection_want(lane->engine, wire, false);
 }
 
 bool talker_ask(acp_lane *lane)
 {
     struct wire *wire = lane->engine->tcp.talker;
-    return wire && wire_readable(lane, wire);
+    return wire && connection_input_readable(lane, wire);
 }
 
 void connection_input_starve(acp_engine *e)
@@ -189,7 +189,7 @@ enum due connection_input_due(const acp_engine *e)
     return e->tcp.starved ? DUE_SOON : DUE_NOT;
 }
 
-bool wires_feed(acp_lane *lane)
+bool connection_input_resume(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     if (!atomic_exchange(&e->tcp.starved, false))
@@ -200,7 +200,7 @@ bool wires_feed(acp_lane *lane)
             continue;
         unsigned char *buffer = wire->in;
         size_t end = wire->in_end;
-        wire_fast(e, wire, false);
+        connection_pause(e, wire, false);
         wire->in = NULL;
         wire->in_end = 0;
         if (buffer)

@@ -18,20 +18,20 @@ static struct message piece_of(const acp_engine *e, uint8_t kind, uint32_t first
 {
     uint32_t n = end - first < ROWS_PIECE ? end - first : ROWS_PIECE;
     for (uint32_t i = 0; i < n; i++) {
-        struct row row = table_row(e, first + i);
+        struct row row = rank_table_row(e, first + i);
         memcpy(payload + (size_t)i * ACP_ROW_SIZE, &row, sizeof row);
     }
     return (struct message){.kind = kind, .a = first, .b = n};
 }
 
 /* Before any frame that may name them: the rows that have joined since the peer did. */
-bool growth_tell(acp_lane *lane, struct link *link)
+bool introduce_send(acp_lane *lane, struct link *link)
 {
     acp_engine *e = lane->engine;
     unsigned char rows[ROWS_PIECE * ACP_ROW_SIZE];
     while (link->told < e->procs) {
         struct message m = piece_of(e, ACP_ROWS, link->told, e->procs, rows);
-        if (link_send(lane, link, &m, rows, m.b * ACP_ROW_SIZE) != ACP_OK)
+        if (link_io_send(lane, link, &m, rows, m.b * ACP_ROW_SIZE) != ACP_OK)
             return false;
         link->told += (uint32_t)m.b;
     }
@@ -39,7 +39,7 @@ bool growth_tell(acp_lane *lane, struct link *link)
 }
 
 /* The first frames of a newcomer's connection introduce it: a peer that does not have its row could not let it in. */
-size_t growth_introduce(const acp_engine *e, uint32_t *told, unsigned char *frame)
+size_t introduce_compose(const acp_engine *e, uint32_t *told, unsigned char *frame)
 {
     unsigned char rows[ROWS_PIECE * ACP_ROW_SIZE];
     struct message m = piece_of(e, ACP_NEWCOMER, *told, e->self + 1, rows);

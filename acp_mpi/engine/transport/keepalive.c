@@ -14,7 +14,7 @@
 static bool expects(const acp_engine *e, const struct link *link)
 {
     return link->out.held || link->unanswered || link->guarded || e->progress.callers ||
-           doing_threads(e->control);
+           layout_doing_threads(e->control);
 }
 
 static uint64_t without_wire(acp_lane *lane, struct link *link, uint64_t now)
@@ -34,17 +34,17 @@ static uint64_t without_wire(acp_lane *lane, struct link *link, uint64_t now)
 
 /* Sets the timer also for earlier checks: only their delay beyond the due time counts as time in which this process
  * did not run. */
-void link_count_down(acp_engine *e, const struct link *link)
+void keepalive_count_down(acp_engine *e, const struct link *link)
 {
-    timer_until(e, link->lost_at);
-    timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
+    reactor_timer(e, link->lost_at);
+    reactor_timer(e, linux_now_ns() + e->config.peer_timeout_ns / 8);
 }
 
 /* The probe's answer also acknowledges. */
 static void probe_send(struct link *link, uint64_t now)
 {
     struct message m = {.kind = ACP_PROBE};
-    if (!link->asked && !link->wire->writing && wire_say(link->wire, &m, link->received))
+    if (!link->asked && !link->wire->writing && link_io_send_now(link->wire, &m, link->received))
         link->asked = now;
 }
 
@@ -73,29 +73,29 @@ static uint64_t link_tick(acp_lane *lane, struct link *link, uint64_t now, uint6
     return now + timeout / 8;
 }
 
-void links_tick(acp_lane *lane, uint64_t late)
+void keepalive_tick(acp_lane *lane, uint64_t late)
 {
     acp_engine *e = lane->engine;
-    uint64_t now = now_ns(), next = wires_tick(lane, now);
+    uint64_t now = linux_now_ns(), next = connection_tick(lane, now);
     for (struct link *link = e->tcp.links, *after; link; link = after) {
         after = link->next;
         uint64_t at = link_tick(lane, link, now, late);
         next = at < next ? at : next;
     }
     if (next != UINT64_MAX)
-        timer_until(e, next);
+        reactor_timer(e, next);
 }
 
-void links_watch(acp_engine *e)
+void keepalive_watch(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
     if (e->tcp.links)
-        timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
+        reactor_timer(e, linux_now_ns() + e->config.peer_timeout_ns / 8);
     pthread_mutex_unlock(&e->lock);
 }
 
 /* A link that is lost, or refused, does not count. */
-bool links_have_arrived(acp_engine *e)
+bool keepalive_arrived(acp_engine *e)
 {
     bool arrived = true;
     for (struct link *link = e->tcp.links; link; link = link->next) {
@@ -105,7 +105,7 @@ bool links_have_arrived(acp_engine *e)
         if (link->heard >= link->asked)
             link->asked = 0;
         if (link->state == LINK_OPEN)
-            probe_send(link, now_ns());
+            probe_send(link, linux_now_ns());
     }
     return arrived;
 }
@@ -114,16 +114,16 @@ static bool all_arrived(void *context)
 {
     acp_engine *e = context;
     pthread_mutex_lock(&e->lock);
-    bool arrived = links_have_arrived(e);
+    bool arrived = keepalive_arrived(e);
     pthread_mutex_unlock(&e->lock);
     return arrived;
 }
 
 /* Bounded: the last frame may be a mere notice, and to a host that is out of reach. Signals are for later. */
-void links_await(acp_engine *e)
+void keepalive_await(acp_engine *e)
 {
-    uint64_t end = now_ns() + AWAIT_NS;
-    links_release(e);
-    while (!all_arrived(e) && now_ns() < end)
-        progress_doze(e, all_arrived, e, DOZE_NS);
+    uint64_t end = linux_now_ns() + AWAIT_NS;
+    link_io_release(e);
+    while (!all_arrived(e) && linux_now_ns() < end)
+        wait_doze(e, all_arrived, e, DOZE_NS);
 }

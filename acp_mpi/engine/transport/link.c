@@ -32,14 +32,14 @@
 
 static void link_lost_after(const acp_engine *e, struct link *link)
 {
-    link->lost_at = now_ns() + e->config.peer_timeout_ns;
-    link->silent_at = now_ns() + SILENT_TIMES * e->config.peer_timeout_ns;
+    link->lost_at = linux_now_ns() + e->config.peer_timeout_ns;
+    link->silent_at = linux_now_ns() + SILENT_TIMES * e->config.peer_timeout_ns;
 }
 
 /* Its host has taken a call: the peer may be busy with those of others. */
 void link_taken(acp_engine *e, struct link *link)
 {
-    uint64_t at = now_ns() + e->config.peer_timeout_ns;
+    uint64_t at = linux_now_ns() + e->config.peer_timeout_ns;
     at = at < link->silent_at ? at : link->silent_at;
     if (at > link->lost_at)
         link->lost_at = at;
@@ -53,10 +53,10 @@ struct link *link_new(acp_engine *e, struct peer *p, uint32_t color)
     link->peer = p;
     link->out.spares = &e->tcp.outbox_spares;
     link->color = color;
-    link->told = growth_known_to(e, p);
+    link->told = newcomers_known_to(e, p);
     link->state = LINK_CALLING;
     link->pause = PAUSE_NS;
-    link->heard = now_ns();
+    link->heard = linux_now_ns();
     link_lost_after(e, link);
     link->next = e->tcp.links;
     e->tcp.links = link;
@@ -71,7 +71,7 @@ void link_hold(acp_engine *e, struct link *link)
         return;
     link->held = true;
     if (!atomic_fetch_add(&e->tcp.held_links, 1))
-        atomic_store(&e->tcp.held_at, now_ns());
+        atomic_store(&e->tcp.held_at, linux_now_ns());
 }
 
 void link_unhold(acp_engine *e, struct link *link)
@@ -88,7 +88,7 @@ static void link_close(acp_engine *e, struct link *link)
     link->state = LINK_CLOSED;
     link_unhold(e, link);
     if (link->wire)
-        wire_close(e, link->wire);
+        connection_close(e, link->wire);
     link->wire = NULL;
     if (link->peer->tcp.links[link->color] == link)
         link->peer->tcp.links[link->color] = NULL;
@@ -108,7 +108,7 @@ static void dead_free(acp_engine *e)
     while (e->tcp.dead_links) {
         struct link *link = e->tcp.dead_links;
         e->tcp.dead_links = link->next;
-        outbox_free(&link->out);
+        tcp_send_queue_free(&link->out);
         free(link);
     }
 }
@@ -120,7 +120,7 @@ void links_lost(acp_lane *lane, struct peer *p)
         if (link->peer != p)
             continue;
         if (link->state == LINK_OPEN && !link->wire->writing)
-            session_refuse(lane->engine, link->wire); /* it may live, and not be the side that calls */
+            link_session_refuse(lane->engine, link->wire); /* it may live, and not be the side that calls */
         link_close(lane->engine, link);
     }
 }
@@ -133,18 +133,18 @@ bool links_reach(const acp_engine *e, const struct peer *p)
     return false;
 }
 
-void short_begins(acp_engine *e, int error)
+void link_short_begins(acp_engine *e, int error)
 {
     if (!e->tcp.short_since) {
         e->tcp.short_error = error;
-        e->tcp.short_since = now_ns();
+        e->tcp.short_since = linux_now_ns();
     }
 }
 
 bool short_lasts(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
-    bool is = now_ns() - e->tcp.put_off_at < PUT_OFF_NS;
+    bool is = linux_now_ns() - e->tcp.put_off_at < PUT_OFF_NS;
     for (const struct link *link = e->tcp.links; link && !is; link = link->next)
         is = link->shortage && link->out.held;
     if (!is)
@@ -196,9 +196,9 @@ void link_give_up(acp_lane *lane, struct link *link)
 static void call_later(acp_engine *e, struct link *link)
 {
     link->attempt = link->refusals = 0;
-    link->retry_at = now_ns() + link->pause;
+    link->retry_at = linux_now_ns() + link->pause;
     link->pause = link->pause * 2 < PAUSE_MOST_NS ? link->pause * 2 : PAUSE_MOST_NS;
-    timer_until(e, link->retry_at);
+    reactor_timer(e, link->retry_at);
 }
 
 /* Calls the next address of the peer. A peer that refuses at every address is dead; else this is tried again until it
@@ -206,14 +206,14 @@ static void call_later(acp_engine *e, struct link *link)
 void link_call(acp_lane *lane, struct link *link)
 {
     acp_engine *e = lane->engine;
-    uint32_t addresses = endpoint_count(e, link->peer);
+    uint32_t addresses = listen_endpoint_count(e, link->peer);
     while (link->attempt < addresses) {
-        link->wire = wire_call(e, link, link->attempt++);
-        link->shortage = !link->wire && own_want(errno) ? errno : 0;
+        link->wire = connection_call(e, link, link->attempt++);
+        link->shortage = !link->wire && peer_own_shortage(errno) ? errno : 0;
         if (link->wire)
             return;
         if (link->shortage && link->out.held)
-            short_begins(e, link->shortage);
+            link_short_begins(e, link->shortage);
         link->refusals += errno == ECONNREFUSED;
         if (link->shortage)
             link_lost_after(e, link);
@@ -236,7 +236,7 @@ struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color)
         return NULL;
     link->opener = true;
     link->session = ++e->tcp.sessions;
-    link_count_down(e, link);
+    keepalive_count_down(e, link);
     link_call(lane, link);
     return p->tcp.links[color];
 }
@@ -264,7 +264,7 @@ void link_without_wire(acp_engine *e, struct link *link)
     }
     if (link->state == LINK_OPEN && (moved || !link->needed))
         link_lost_after(e, link);
-    link_count_down(e, link);
+    keepalive_count_down(e, link);
 }
 
 /* A knocking peer has lost its end of a connection on which nothing has come to this side for a while. */
@@ -275,10 +275,10 @@ void links_knocked_at(acp_lane *lane, const struct peer *p)
     for (struct link *link = lane->engine->tcp.links, *next; link; link = next) {
         next = link->next;
         if (link->peer != p || !link->opener || link->state != LINK_OPEN ||
-            now_ns() - link->heard <= silence)
+            linux_now_ns() - link->heard <= silence)
             continue;
         struct wire *wire = link->wire;
-        wire_close(lane->engine, wire);
+        connection_close(lane->engine, wire);
         link_wire_down(lane, wire);
     }
 }
@@ -317,7 +317,7 @@ void link_put_off(acp_engine *e, struct wire *wire)
 void link_knocked(acp_engine *e, struct wire *wire)
 {
     struct link *link = wire->link;
-    session_knock(wire);
+    link_session_knock(wire);
     wire->link = NULL;
     link_without_wire(e, link);
     call_later(e, link);
@@ -326,7 +326,7 @@ void link_knocked(acp_engine *e, struct wire *wire)
 void links_bury(acp_engine *e)
 {
     if (e->tcp.dead_wires)
-        wires_bury(e);
+        connection_reclaim(e);
     if (e->tcp.dead_links)
         dead_free(e);
 }
@@ -335,22 +335,22 @@ void links_bury(acp_engine *e)
  * second. */
 void links_flush(acp_engine *e)
 {
-    uint64_t end = now_ns() + LINGER_NS;
+    uint64_t end = linux_now_ns() + LINGER_NS;
     unsigned char rest[4096];
     for (struct link *link = e->tcp.links; link; link = link->next) {
-        while (link->state == LINK_OPEN && link->out.unsent && now_ns() < end) {
+        while (link->state == LINK_OPEN && link->out.unsent && linux_now_ns() < end) {
             struct pollfd p = {.fd = link->wire->fd, .events = POLLOUT};
             poll(&p, 1, 10);
             if (p.revents & (POLLERR | POLLHUP))
                 break;
-            link_push(&e->lanes[LANE_LEADER], link);
+            link_io_push(&e->lanes[LANE_LEADER], link);
         }
         if (link->state == LINK_OPEN)
             shutdown(link->wire->fd, SHUT_WR);
     }
     for (struct link *link = e->tcp.links; link; link = link->next) {
         ssize_t n = 1;
-        while (link->state == LINK_OPEN && n != 0 && now_ns() < end) {
+        while (link->state == LINK_OPEN && n != 0 && linux_now_ns() < end) {
             struct pollfd p = {.fd = link->wire->fd, .events = POLLIN};
             poll(&p, 1, 10);
             n = recv(link->wire->fd, rest, sizeof rest, MSG_DONTWAIT);
@@ -364,7 +364,7 @@ void links_close(acp_engine *e)
 {
     while (e->tcp.links)
         link_close(e, e->tcp.links);
-    wires_close(e);
+    connection_close_all(e);
     dead_free(e);
-    outbox_spares_free(&e->tcp.outbox_spares);
+    tcp_send_queue_spares_free(&e->tcp.outbox_spares);
 }

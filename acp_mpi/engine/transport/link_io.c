@@ -24,14 +24,14 @@
 #define PIECES 32
 
 /* A frame without a number, at once: it concerns the connection, not the link. */
-bool wire_say(const struct wire *wire, const struct message *m, uint64_t ack)
+bool link_io_send_now(const struct wire *wire, const struct message *m, uint64_t ack)
 {
     unsigned char frame[FRAME_HEAD];
     frame_write(frame, m, 0, ack, NULL, 0);
     return send(wire->fd, frame, sizeof frame, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof frame;
 }
 
-void link_push(acp_lane *lane, struct link *link)
+void link_io_push(acp_lane *lane, struct link *link)
 {
     acp_engine *e = lane->engine;
     struct iovec pieces[PIECES];
@@ -39,35 +39,35 @@ void link_push(acp_lane *lane, struct link *link)
     link->urgent = false;
     while (link->state == LINK_OPEN && link->out.unsent) {
         struct msghdr m = {.msg_iov = pieces,
-                           .msg_iovlen = (size_t)outbox_pieces(&link->out, pieces, PIECES)};
+                           .msg_iovlen = (size_t)tcp_send_queue_pieces(&link->out, pieces, PIECES)};
         ssize_t n = sendmsg(link->wire->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n >= 0) {
-            outbox_sent(&link->out, (size_t)n);
+            tcp_send_queue_sent(&link->out, (size_t)n);
         } else if (errno == EAGAIN) {
-            wire_want(e, link->wire, true);
+            connection_want(e, link->wire, true);
             return;
         } else if (errno != EINTR) {
             shutdown(link->wire->fd, SHUT_RDWR); /* the reader finds the end behind all that has come before it */
-            wire_want(e, link->wire, false);
+            connection_want(e, link->wire, false);
             return;
         }
     }
     if (link->state == LINK_OPEN)
-        wire_want(e, link->wire, false);
+        connection_want(e, link->wire, false);
 }
 
-void link_uncork(acp_lane *lane, struct link *link)
+void link_io_uncork(acp_lane *lane, struct link *link)
 {
     link->corked = false;
     if (!link->out.unsent || link->state != LINK_OPEN || link->wire->writing)
         return;
     if (link->urgent || link->out.unsent >= COMPANY_BYTES)
-        link_push(lane, link);
+        link_io_push(lane, link);
     else
         link_hold(lane->engine, link);
 }
 
-bool link_room(const struct link *link)
+bool link_io_room(const struct link *link)
 {
     return link->out.unsent < UNSENT_MOST && link->out.held < HELD_MOST;
 }
@@ -78,38 +78,38 @@ static bool is_answer(uint8_t kind)
     return kind >= ACP_REPLY;
 }
 
-unsigned char *link_reserve(acp_lane *lane, struct link *link, const struct message *m,
-                            uint64_t size, uint64_t *sum)
+unsigned char *link_io_reserve(acp_lane *lane, struct link *link, const struct message *m,
+                               uint64_t size, uint64_t *sum)
 {
     unsigned char *frame = NULL;
     bool told = link->told >= lane->engine->procs || m->kind == ACP_ROWS;
     if (unlikely(!told))
-        told = growth_tell(lane, link);
+        told = introduce_send(lane, link);
     if (link->state == LINK_CLOSED || size > FRAME_PAYLOAD_MOST)
         fail(lane, ACP_E_LOST, m->dst, size);
-    else if (!told || !(frame = outbox_add(&link->out, frame_bytes((uint32_t)size), is_answer(m->kind))))
+    else if (!told || !(frame = tcp_send_queue_add(&link->out, frame_bytes((uint32_t)size), is_answer(m->kind))))
         fail(lane, ACP_E_SYSTEM, m->dst, size);
     if (!frame) {
-        lane->fault.rank = rank_of_slot(lane->engine, link->peer->slot);
+        lane->fault.rank = rank_table_rank(lane->engine, link->peer->slot);
         return NULL;
     }
     *sum = frame_begin(frame, m, link->out.next - 1, link->received, (uint32_t)size);
     return frame + FRAME_HEAD;
 }
 
-void link_cancel(struct link *link, uint64_t size)
+void link_io_cancel(struct link *link, uint64_t size)
 {
-    outbox_drop(&link->out, frame_bytes((uint32_t)size));
+    tcp_send_queue_drop(&link->out, frame_bytes((uint32_t)size));
 }
 
-void link_commit(acp_lane *lane, struct link *link, const struct message *m,
-                 unsigned char *payload, uint64_t size, uint64_t sum)
+void link_io_commit(acp_lane *lane, struct link *link, const struct message *m,
+                    unsigned char *payload, uint64_t size, uint64_t sum)
 {
     acp_engine *e = lane->engine;
     bool idle = link->out.unsent == frame_bytes((uint32_t)size) || link->held;
     bool part = m->kind == ACP_PUT && m->flags & PART_SILENT; /* the next one follows */
     bool command = link_counts(m);
-    bool later = m->flags & ANSWER_LATER && (m->kind == ACP_REPLY || is_atomic(m->kind));
+    bool later = m->flags & ANSWER_LATER && (m->kind == ACP_REPLY || layout_is_atomic(m->kind));
     if (size)
         frame_end(payload - FRAME_HEAD, (uint32_t)size, (uint32_t)sum);
     link->untold = 0;
@@ -120,59 +120,59 @@ void link_commit(acp_lane *lane, struct link *link, const struct message *m,
         atomic_store_explicit(&e->tcp.asked_later, true, memory_order_relaxed);
     }
     if (!e->progress.timer_at) /* so that the peer is probed later */
-        timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
+        reactor_timer(e, linux_now_ns() + e->config.peer_timeout_ns / 8);
     if (link->state != LINK_OPEN || link->corked || !idle)
         return;
     size_t enough = part ? UNSENT_MOST : command && link->unanswered > 1 ? COMPANY_BYTES : 0;
     if (link->out.unsent < enough) {
         link_hold(e, link);
     } else {
-        link_push(lane, link);
+        link_io_push(lane, link);
     }
 }
 
-int link_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
-              uint64_t size)
+int link_io_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
+                 uint64_t size)
 {
     uint64_t sum;
-    unsigned char *at = link_reserve(lane, link, m, size, &sum);
+    unsigned char *at = link_io_reserve(lane, link, m, size, &sum);
     if (!at)
         return lane->fault.status;
     if (size)
         sum = acp_crc32c_copy((uint32_t)sum, at, payload, size);
-    link_commit(lane, link, m, at, size, sum);
+    link_io_commit(lane, link, m, at, size, sum);
     return ACP_OK;
 }
 
-void link_answer(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
-                 uint64_t size)
+void link_io_answer(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
+                    uint64_t size)
 {
-    if (link_send(lane, link, m, payload, size) == ACP_E_SYSTEM)
+    if (link_io_send(lane, link, m, payload, size) == ACP_E_SYSTEM)
         peer_mark_lost(lane->engine, link->peer);
 }
 
 /* Payloads lent from between `low` and `high` are copied, for the memory may change from now on. */
-void link_take_in(struct link *link, const unsigned char *low, const unsigned char *high)
+void link_io_take_in(struct link *link, const unsigned char *low, const unsigned char *high)
 {
-    outbox_take_in(&link->out, low, high, frame_seal);
+    tcp_send_queue_take_in(&link->out, low, high, frame_seal);
 }
 
-void links_take_in(acp_engine *e, const unsigned char *low, const unsigned char *high)
+void link_io_take_in_all(acp_engine *e, const unsigned char *low, const unsigned char *high)
 {
     for (struct link *link = e->tcp.links; link; link = link->next)
-        link_take_in(link, low, high);
+        link_io_take_in(link, low, high);
 }
 
-void links_release(acp_engine *e)
+void link_io_release(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
     for (struct link *link = e->tcp.links; e->tcp.held_links && link; link = link->next)
         if (link->held)
-            link_push(&e->lanes[LANE_LOCKED], link);
+            link_io_push(&e->lanes[LANE_LOCKED], link);
     pthread_mutex_unlock(&e->lock);
 }
 
-void links_ask(acp_engine *e)
+void link_io_ask(acp_engine *e)
 {
     struct message m = {.kind = ACP_PROBE};
     pthread_mutex_lock(&e->lock);
@@ -181,14 +181,14 @@ void links_ask(acp_engine *e)
         bool ask = link->later && !link->held && link->state == LINK_OPEN && !link->wire->writing;
         link->later = false;
         if (link->held)
-            link_push(&e->lanes[LANE_LOCKED], link);
+            link_io_push(&e->lanes[LANE_LOCKED], link);
         else if (ask)
-            wire_say(link->wire, &m, link->received);
+            link_io_send_now(link->wire, &m, link->received);
     }
     pthread_mutex_unlock(&e->lock);
 }
 
-uint64_t link_expects(const struct wire *wire)
+uint64_t link_io_expects(const struct wire *wire)
 {
     return wire->link ? wire->link->received : 0;
 }
@@ -212,7 +212,7 @@ static bool land(acp_lane *lane, const struct frame *f, int *rc)
     return frame_right(f, (uint32_t)sum);
 }
 
-bool link_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
+bool link_io_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
 {
     acp_engine *e = lane->engine;
     struct link *link = wire->link;
@@ -223,13 +223,13 @@ bool link_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
                 : !frame_right(f, acp_crc32c(f->sum, f->payload, f->size)))
         return false;
     if (m.kind == ACP_NEWCOMER && !link) {
-        growth_told(e, &m, f->payload, f->size);
+        newcomers_learn(e, &m, f->payload, f->size);
         return true;
     }
     if (m.kind == ACP_DOING && !link)
         return e->up->questioned(e, wire);
     if (m.kind == ACP_SESSION) {
-        session_begin(lane, wire, &m);
+        link_session_begin(lane, wire, &m);
         return true;
     }
     if (!link || link->state != LINK_OPEN) /* a link is named before its frames */
@@ -238,7 +238,7 @@ bool link_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
     if (ack - link->out.acked > UINT32_MAX / 2)
         ack = link->out.acked; /* written before an earlier one arrived */
     link->moved |= ack != link->out.acked || frame_numbered(m.kind);
-    if (!outbox_ack(&link->out, ack) || link->out.held > FLOOD) {
+    if (!tcp_send_queue_ack(&link->out, ack) || link->out.held > FLOOD) {
         link_give_up(lane, link); /* only by a peer that breaks the protocol */
         return true;
     }
@@ -271,32 +271,32 @@ static void acknowledge(acp_engine *e, struct link *link)
     struct message m = {.kind = ACP_ACK};
     if (link->state != LINK_OPEN || link->untold < UNTOLD_MOST || link->wire->writing)
         return;
-    if (wire_say(link->wire, &m, link->received))
+    if (link_io_send_now(link->wire, &m, link->received))
         link->untold = 0;
     else
-        wire_want(e, link->wire, true);
+        connection_want(e, link->wire, true);
 }
 
-void link_received(acp_lane *lane, struct wire *wire)
+void link_io_received(acp_lane *lane, struct wire *wire)
 {
     struct link *link = wire->link;
     if (!link || link->state == LINK_CLOSED)
         return;
-    link->heard = now_ns();
+    link->heard = linux_now_ns();
     lane->engine->up->answer(lane, link);
-    link_uncork(lane, link);
+    link_io_uncork(lane, link);
     acknowledge(lane->engine, link);
 }
 
-void link_writable(acp_lane *lane, struct wire *wire)
+void link_io_writable(acp_lane *lane, struct wire *wire)
 {
     if (!wire->link)
         return;
     if (wire->first_size) {
-        session_go_on(lane, wire);
+        link_session_continue(lane, wire);
         return;
     }
-    link_push(lane, wire->link);
+    link_io_push(lane, wire->link);
     acknowledge(lane->engine, wire->link);
 }
 

@@ -8,34 +8,34 @@ struct link;
 struct message;
 struct wire;
 
-void links_release(acp_engine *e); /* sends the frames that are held back */
-void links_ask(acp_engine *e); /* a thread waits: requests the answers that may come later */
+void link_io_release(acp_engine *e); /* sends the frames that are held back */
+void link_io_ask(acp_engine *e); /* a thread waits: requests the answers that may come later */
 /* Memory between these addresses may end: payloads lent from there are copied as they are now. With the lock held. */
-void links_take_in(acp_engine *e, const unsigned char *low, const unsigned char *high);
-uint64_t link_expects(const struct wire *wire); /* the number of the next frame */
+void link_io_take_in_all(acp_engine *e, const unsigned char *low, const unsigned char *high);
+uint64_t link_io_expects(const struct wire *wire); /* the number of the next frame */
 /* Of its payload the sum is not checked yet; false: it is wrong, and nothing has been done. */
-bool link_frame(acp_lane *lane, struct wire *wire, const struct frame *frame);
-void link_received(acp_lane *lane, struct wire *wire); /* all that had come */
-void link_writable(acp_lane *lane, struct wire *wire);
+bool link_io_frame(acp_lane *lane, struct wire *wire, const struct frame *frame);
+void link_io_received(acp_lane *lane, struct wire *wire); /* all that had come */
+void link_io_writable(acp_lane *lane, struct wire *wire);
 /* A frame without a number, at once: it concerns the connection, not the link. */
-bool wire_say(const struct wire *wire, const struct message *m, uint64_t ack);
+bool link_io_send_now(const struct wire *wire, const struct message *m, uint64_t ack);
 
 /* Frames on its connection */
-bool link_room(const struct link *link);
-void link_push(acp_lane *lane, struct link *link);
-void link_uncork(acp_lane *lane, struct link *link); /* frames queued meanwhile go out */
-int link_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
-              uint64_t size);
-/* An answer that a caller may wait for: if even the memory kept for answers is gone, the peer is lost. */
-void link_answer(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
+bool link_io_room(const struct link *link);
+void link_io_push(acp_lane *lane, struct link *link);
+void link_io_uncork(acp_lane *lane, struct link *link); /* frames queued meanwhile go out */
+int link_io_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
                  uint64_t size);
+/* An answer that a caller may wait for: if even the memory kept for answers is gone, the peer is lost. */
+void link_io_answer(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
+                    uint64_t size);
 /* The same in two steps: where the payload is to be written, and the sum that goes on over it; then
  * the frame goes out, or not. */
-unsigned char *link_reserve(acp_lane *lane, struct link *link, const struct message *m,
-                            uint64_t size, uint64_t *sum);
-void link_commit(acp_lane *lane, struct link *link, const struct message *m,
-                 unsigned char *payload, uint64_t size, uint64_t sum);
-void link_cancel(struct link *link, uint64_t size);
-void link_take_in(struct link *link, const unsigned char *low, const unsigned char *high);
+unsigned char *link_io_reserve(acp_lane *lane, struct link *link, const struct message *m,
+                               uint64_t size, uint64_t *sum);
+void link_io_commit(acp_lane *lane, struct link *link, const struct message *m,
+                    unsigned char *payload, uint64_t size, uint64_t sum);
+void link_io_cancel(struct link *link, uint64_t size);
+void link_io_take_in(struct link *link, const unsigned char *low, const unsigned char *high);
 
 #endif

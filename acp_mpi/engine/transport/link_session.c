@@ -33,33 +33,33 @@ static struct message session_of(const struct link *link)
 }
 
 /* A process that counts as dead itself does not declare others dead. */
-void session_refuse(const acp_engine *e, const struct wire *wire)
+void link_session_refuse(const acp_engine *e, const struct wire *wire)
 {
     struct message m = {.kind = ACP_SESSION, .status = ACP_E_LOST};
     if (!e->job.outcast)
-        wire_say(wire, &m, 0);
+        link_io_send_now(wire, &m, 0);
 }
 
-void session_put_off(const struct wire *wire)
+void link_session_put_off(const struct wire *wire)
 {
     struct message m = {.kind = ACP_SESSION, .flags = SESSION_LATER};
-    wire_say(wire, &m, 0);
+    link_io_send_now(wire, &m, 0);
 }
 
-void session_knock(const struct wire *wire)
+void link_session_knock(const struct wire *wire)
 {
     struct message m = {.kind = ACP_SESSION, .flags = SESSION_KNOCK};
-    wire_say(wire, &m, 0);
+    link_io_send_now(wire, &m, 0);
 }
 
 static void up(acp_lane *lane, struct link *link)
 {
     link->state = LINK_OPEN;
     link->peer->met = true;
-    link->heard = now_ns();
+    link->heard = linux_now_ns();
     link->asked = 0;
     link->needed = link->out.held || !link->known;
-    link_push(lane, link);
+    link_io_push(lane, link);
 }
 
 /* Bytes that the socket does not take now are kept; false: the connection is broken. */
@@ -81,7 +81,7 @@ static bool say_some(struct wire *wire, const unsigned char *from, size_t size)
 static size_t opening_compose(const acp_engine *e, struct wire *wire, unsigned char *frame)
 {
     if (wire->introduced <= e->self)
-        return growth_introduce(e, &wire->introduced, frame);
+        return introduce_compose(e, &wire->introduced, frame);
     struct message m = session_of(wire->link);
     wire->presented = true;
     frame_write(frame, &m, 0, m.a, NULL, 0);
@@ -89,7 +89,7 @@ static size_t opening_compose(const acp_engine *e, struct wire *wire, unsigned c
 }
 
 /* Sends the caller's introduction, if the peer may need it, and the link's name, as the socket has room. */
-void session_go_on(acp_lane *lane, struct wire *wire)
+void link_session_continue(acp_lane *lane, struct wire *wire)
 {
     acp_engine *e = lane->engine;
     struct link *link = wire->link;
@@ -98,11 +98,11 @@ void session_go_on(acp_lane *lane, struct wire *wire)
     while (good && !wire->first_size && !wire->presented)
         good = say_some(wire, frame, opening_compose(e, wire, frame));
     if (!good) {
-        wire_close(e, wire);
+        connection_close(e, wire);
         link_wire_down(lane, wire);
         return;
     }
-    wire_want(e, wire, wire->first_size > 0);
+    connection_want(e, wire, wire->first_size > 0);
     if (wire->first_size)
         return;
     if (link->out.acked || link->known || link->received || link->out.unsent != link->out.held)
@@ -111,7 +111,7 @@ void session_go_on(acp_lane *lane, struct wire *wire)
     up(lane, link);
 }
 
-void link_wire_up(acp_lane *lane, struct wire *wire)
+void link_session_connected(acp_lane *lane, struct wire *wire)
 {
     if (wire->accepted)
         return; /* its first frame names its link */
@@ -120,8 +120,8 @@ void link_wire_up(acp_lane *lane, struct wire *wire)
         link_knocked(lane->engine, wire);
         return;
     }
-    wire->introduced = growth_known_to(lane->engine, wire->peer);
-    session_go_on(lane, wire);
+    wire->introduced = newcomers_known_to(lane->engine, wire->peer);
+    link_session_continue(lane, wire);
 }
 
 static struct link *link_of(acp_engine *e, const struct peer *p, uint64_t session)
@@ -142,18 +142,18 @@ static struct link *admit(acp_lane *lane, struct wire *wire, const struct messag
     if (fresh && (link = link_new(e, p, (uint32_t)m->b)))
         link->session = m->id;
     if (!link && !fresh)
-        session_refuse(e, wire);
+        link_session_refuse(e, wire);
     if (!link)
         return NULL; /* without memory for one it is not lost: it calls again */
     if (link->wire) {
-        wire_close(e, link->wire);
+        connection_close(e, link->wire);
         link_without_wire(e, link);
     }
     link->wire = wire;
     link->state = LINK_CALLING;
     wire->link = link;
     struct message own = session_of(link);
-    if (!wire_say(wire, &own, own.a))
+    if (!link_io_send_now(wire, &own, own.a))
         return NULL;
     if (fresh)
         lane->engine->up->admitted(lane, link->peer, link);
@@ -163,13 +163,13 @@ static struct link *admit(acp_lane *lane, struct wire *wire, const struct messag
 static struct link *knocked(acp_lane *lane, struct wire *wire)
 {
     if (wire->peer->lost)
-        session_refuse(lane->engine, wire);
+        link_session_refuse(lane->engine, wire);
     else
         links_knocked_at(lane, wire->peer);
     return NULL;
 }
 
-void session_begin(acp_lane *lane, struct wire *wire, const struct message *m)
+void link_session_begin(acp_lane *lane, struct wire *wire, const struct message *m)
 {
     acp_engine *e = lane->engine;
     struct link *link = wire->link;
@@ -180,24 +180,24 @@ void session_begin(acp_lane *lane, struct wire *wire, const struct message *m)
         link_put_off(e, wire);
         link = NULL;
     } else if (wire->spare) {
-        session_put_off(wire);
+        link_session_put_off(wire);
     } else if (wire->accepted && link) {
         link = NULL; /* it has named a link before */
-    } else if (wire->accepted && wire_knows(e, wire)) {
+    } else if (wire->accepted && connection_input_knows(e, wire)) {
         link = m->flags & SESSION_KNOCK ? knocked(lane, wire) : admit(lane, wire, m);
     }
     if (link)
         link->moved |= !link->known || m->a > link->out.acked;
-    if (!link || !outbox_ack(&link->out, m->a)) {
-        wire_close(e, wire);
+    if (!link || !tcp_send_queue_ack(&link->out, m->a)) {
+        connection_close(e, wire);
         link_wire_down(lane, wire);
         return;
     }
     link->known = true;
-    wire_opened(e, wire);
+    connection_opened(e, wire);
     if (link->state == LINK_CALLING) {
-        link_take_in(link, NULL, (const unsigned char *)UINTPTR_MAX);
-        outbox_rewind(&link->out, frame_size);
+        link_io_take_in(link, NULL, (const unsigned char *)UINTPTR_MAX);
+        tcp_send_queue_rewind(&link->out, frame_size);
         up(lane, link);
     }
 }

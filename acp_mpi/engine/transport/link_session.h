@@ -7,11 +7,11 @@ struct message;
 struct wire;
 
 /* Beginning and end of a link's use of a connection (link_session.c): */
-void link_wire_up(acp_lane *lane, struct wire *wire); /* both sides have proved the secret */
-void session_go_on(acp_lane *lane, struct wire *wire); /* there is room for more of the first frames */
-void session_begin(acp_lane *lane, struct wire *wire, const struct message *m);
-void session_refuse(const acp_engine *e, const struct wire *wire); /* tells the peer that it counts as dead */
-void session_put_off(const struct wire *wire); /* the peer is to call later: no descriptor is left here */
-void session_knock(const struct wire *wire); /* the peer is to call */
+void link_session_connected(acp_lane *lane, struct wire *wire); /* both sides have proved the secret */
+void link_session_continue(acp_lane *lane, struct wire *wire); /* there is room for more of the first frames */
+void link_session_begin(acp_lane *lane, struct wire *wire, const struct message *m);
+void link_session_refuse(const acp_engine *e, const struct wire *wire); /* tells the peer that it counts as dead */
+void link_session_put_off(const struct wire *wire); /* the peer is to call later: no descriptor is left here */
+void link_session_knock(const struct wire *wire); /* the peer is to call */
 
 #endif

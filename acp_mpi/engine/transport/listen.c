@@ -163,7 +163,7 @@ static int open_all(acp_engine *e)
     return 0;
 }
 
-int endpoints_open(acp_engine *e)
+int listen_open(acp_engine *e)
 {
     e->row.host = e->config.host;
     if (e->config.wide)
@@ -172,7 +172,7 @@ int endpoints_open(acp_engine *e)
         if (open_all(e) == 0)
             return ACP_OK;
         int error = errno;
-        endpoints_close(e);
+        listen_close(e);
         errno = error;
         if (errno != EADDRINUSE)
             break;
@@ -180,13 +180,13 @@ int endpoints_open(acp_engine *e)
     return ACP_E_SYSTEM;
 }
 
-void endpoints_close(acp_engine *e)
+void listen_close(acp_engine *e)
 {
     for (uint32_t i = 0; i < LISTENERS; i++)
         linux_shut(&e->tcp.listeners[i]);
 }
 
-void endpoints_watch(acp_engine *e, bool on)
+void listen_watch(acp_engine *e, bool on)
 {
     struct epoll_event event = {.events = on ? EPOLLIN : 0, .data.u64 = TAG_LISTEN};
     for (uint32_t i = 0; i < LISTENERS && e->tcp.listeners[i] >= 0; i++)
@@ -201,9 +201,9 @@ static bool is_neighbour(const acp_engine *e, const struct sockaddr_storage *s, 
     struct in_addr here = {htonl(INADDR_LOOPBACK)};
     if (s->ss_family == AF_INET && !memcmp(source, &here, sizeof here))
         return true;
-    const uint32_t *firsts = e->job.table.base ? table_firsts(e, &count) : NULL;
+    const uint32_t *firsts = e->job.table.base ? rank_table_firsts(e, &count) : NULL;
     for (uint32_t i = 0; i < count; i++) {
-        struct row row = table_row(e, firsts[i]);
+        struct row row = rank_table_row(e, firsts[i]);
         uint32_t fours = count_of(&row) - row.six;
         bool found = s->ss_family == AF_INET6 && row.six &&
                      !memcmp(row.addresses + SIX_OFFSET, source, sizeof(struct in6_addr));
@@ -215,7 +215,7 @@ static bool is_neighbour(const acp_engine *e, const struct sockaddr_storage *s, 
     return false;
 }
 
-int endpoint_accept(acp_engine *e, uint8_t source[ENDPOINT_SOURCE], bool *neighbour)
+int listen_accept(acp_engine *e, uint8_t source[ENDPOINT_SOURCE], bool *neighbour)
 {
     struct sockaddr_storage s;
     int fd = -1;
@@ -236,13 +236,13 @@ int endpoint_accept(acp_engine *e, uint8_t source[ENDPOINT_SOURCE], bool *neighb
     return fd;
 }
 
-uint32_t endpoint_count(const acp_engine *e, const struct peer *p)
+uint32_t listen_endpoint_count(const acp_engine *e, const struct peer *p)
 {
     return p->row.host == e->config.host ? 1 : count_of(&p->row);
 }
 
-socklen_t endpoint_of(const acp_engine *e, const struct peer *p, uint32_t color, uint32_t attempt,
-                      struct sockaddr_storage *s)
+socklen_t listen_endpoint(const acp_engine *e, const struct peer *p, uint32_t color, uint32_t attempt,
+                          struct sockaddr_storage *s)
 {
     if (p->row.host == e->config.host)
         return loopback(&p->row, s);

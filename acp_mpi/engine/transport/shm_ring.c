@@ -62,26 +62,26 @@ static void wake(acp_engine *e, struct peer *p)
     if (e->shm.submits && (!e->shm.to_ring || e->shm.to_ring == p))
         e->shm.to_ring = p;
     else
-        door_ring(e, p);
+        doorbell_ring(e, p);
 }
 
-void submission_begin(acp_engine *e)
+void shm_ring_submit_begin(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
     e->shm.submits = true;
 }
 
-void submission_end(acp_engine *e)
+void shm_ring_submit_end(acp_engine *e)
 {
     const struct peer *p = e->shm.to_ring;
     e->shm.to_ring = NULL;
     e->shm.submits = false;
     pthread_mutex_unlock(&e->lock);
     if (p)
-        door_ring(e, p);
+        doorbell_ring(e, p);
 }
 
-bool backlog_provide(acp_engine *e)
+bool shm_ring_backlog_provide(acp_engine *e)
 {
     while (e->shm.backlog_spare_count < RESERVE + e->ops.task_count) {
         struct backlog *entry = malloc(sizeof *entry);
@@ -94,13 +94,13 @@ bool backlog_provide(acp_engine *e)
     return true;
 }
 
-int ring_send(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m)
+int shm_ring_send(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m)
 {
     (void)color;
     acp_engine *e = lane->engine;
     bool closed = m->kind < ACP_REPLY && to->shm.control->phase == PHASE_CLOSED;
     if (to->lost || closed)
-        return fail_lost(lane, to, m->src ? m->src : m->dst, m->a);
+        return peer_liveness_fail(lane, to, m->src ? m->src : m->dst, m->a);
     if (!to->shm.backlog && push(to, m)) {
         wake(e, to);
         return ACP_OK;
@@ -117,12 +117,12 @@ int ring_send(acp_lane *lane, struct peer *to, uint32_t color, const struct mess
         at = &(*at)->next;
     *at = entry;
     atomic_fetch_add(&e->shm.backlogged, 1);
-    progress_kick(e); /* the caller may go on to compute */
+    doorbell_kick(e); /* the caller may go on to compute */
     return ACP_OK;
 }
 
 /* Messages that found their ring full; true while some remain. */
-bool backlog_push(acp_lane *lane)
+bool shm_ring_backlog_push(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     if (!e->shm.backlogged)
@@ -142,7 +142,7 @@ bool backlog_push(acp_lane *lane)
     return e->shm.backlogged > 0;
 }
 
-void backlog_free(struct peer *p)
+void shm_ring_backlog_free(struct peer *p)
 {
     while (p->shm.backlog) {
         struct backlog *entry = p->shm.backlog;
@@ -151,7 +151,7 @@ void backlog_free(struct peer *p)
     }
 }
 
-void backlog_close(acp_engine *e)
+void shm_ring_backlog_close(acp_engine *e)
 {
     while (e->shm.backlog_spares) {
         struct backlog *entry = e->shm.backlog_spares;
@@ -178,7 +178,7 @@ enum due shm_ring_due(const acp_engine *e)
 }
 
 /* Handles the messages in the ring; true if there were any. */
-bool inbox_drain(acp_lane *lane)
+bool shm_ring_drain(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     uint32_t handled = 0;
@@ -211,7 +211,7 @@ bool inbox_drain(acp_lane *lane)
         e->shm.inbox_head = head + 1;
         atomic_store_explicit(&cell->state, cell_state(head + INBOX_CELLS, CELL_FREE, 0),
                               memory_order_release);
-        struct peer *from = growth_reaches(e, m.from) ? peer_of_slot(e, m.from) : NULL;
+        struct peer *from = newcomers_find(e, m.from) ? peer_of_slot(e, m.from) : NULL;
         if (from)
             e->up->arrived(lane, from, NULL, &m, NULL, 0);
     }
@@ -220,7 +220,7 @@ bool inbox_drain(acp_lane *lane)
 
 bool shm_ring_poll(acp_lane *lane)
 {
-    bool any = inbox_drain(lane);
-    backlog_push(lane);
+    bool any = shm_ring_drain(lane);
+    shm_ring_backlog_push(lane);
     return any;
 }

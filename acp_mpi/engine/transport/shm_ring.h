@@ -6,18 +6,18 @@
 struct message;
 struct peer;
 
-int ring_send(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m);
+int shm_ring_send(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m);
 
 /* Brackets the lock for a submitted operation. A peer that this wakes is rung only after the lock is released: woken
  * on this processor it runs at once, and its answer needs the lock. */
-void submission_begin(acp_engine *e);
-void submission_end(acp_engine *e);
-bool inbox_drain(acp_lane *lane);
+void shm_ring_submit_begin(acp_engine *e);
+void shm_ring_submit_end(acp_engine *e);
+bool shm_ring_drain(acp_lane *lane);
 enum due shm_ring_due(const acp_engine *e);
 bool shm_ring_poll(acp_lane *lane); /* that, and what has waited for room in the rings of others */
-bool backlog_push(acp_lane *lane);
-void backlog_free(struct peer *p);
-bool backlog_provide(acp_engine *e); /* some entries are kept for answers; false: no memory */
-void backlog_close(acp_engine *e);
+bool shm_ring_backlog_push(acp_lane *lane);
+void shm_ring_backlog_free(struct peer *p);
+bool shm_ring_backlog_provide(acp_engine *e); /* some entries are kept for answers; false: no memory */
+void shm_ring_backlog_close(acp_engine *e);
 
 #endif

@@ -14,7 +14,7 @@
 /* No delay for coalescing (links do that themselves), a short queue in the kernel, and silence is noticed: the system
  * ends a stream that is not acknowledged in half the time after which the peer counts as dead, so that a new one can
  * be tried in the other half. */
-void wire_tune(const acp_engine *e, int fd)
+void socket_options_set(const acp_engine *e, int fd)
 {
     int on = 1, lowat = UNSENT_IN_KERNEL, idle = KEEPALIVE_S;
     int patience = (int)(e->config.peer_timeout_ns / 2000000);
@@ -29,7 +29,7 @@ void wire_tune(const acp_engine *e, int fd)
 /* Replaces BBR, the default of some systems, on short paths. BBR is made for long paths that lose: it paces bursts by
  * timers and takes the pauses of a sender that waits for answers for the width of the path, which leaves a third of
  * the rate where a round trip takes microseconds. Links over long paths keep it. */
-void wire_pace(int fd)
+void socket_options_pace(int fd)
 {
     static const char wanted[] = "cubic"; /* Linux's own default; if the user may not have it nothing changes */
     char name[16] = "";

@@ -4,7 +4,7 @@
 #include "core/engine.h"
 
 /* Options of a new socket; of one with a known round trip */
-void wire_tune(const acp_engine *e, int fd);
-void wire_pace(int fd);
+void socket_options_set(const acp_engine *e, int fd);
+void socket_options_pace(int fd);
 
 #endif

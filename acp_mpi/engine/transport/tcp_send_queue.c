@@ -38,7 +38,7 @@ static struct outbox_block *block_take(struct outbox *o, size_t size, bool answe
     return b;
 }
 
-bool outbox_provide(struct outbox_spares *spares)
+bool tcp_send_queue_provide(struct outbox_spares *spares)
 {
     while (spares->count < RESERVE) {
         struct outbox_block *b = malloc(sizeof *b + LARGE_BYTES);
@@ -62,7 +62,7 @@ static void block_give(struct outbox *o, struct outbox_block *b)
     o->spares->count++;
 }
 
-void outbox_spares_free(struct outbox_spares *spares)
+void tcp_send_queue_spares_free(struct outbox_spares *spares)
 {
     while (spares->first) {
         struct outbox_block *b = spares->first;
@@ -72,7 +72,7 @@ void outbox_spares_free(struct outbox_spares *spares)
     spares->count = 0;
 }
 
-unsigned char *outbox_add(struct outbox *o, size_t size, bool answer)
+unsigned char *tcp_send_queue_add(struct outbox *o, size_t size, bool answer)
 {
     struct outbox_block *b = o->tail;
     if (!b || b->room - b->size < size) {
@@ -97,8 +97,8 @@ unsigned char *outbox_add(struct outbox *o, size_t size, bool answer)
     return at;
 }
 
-void outbox_lend(struct outbox *o, unsigned char *frame, size_t at, const unsigned char *body,
-                 size_t size)
+void tcp_send_queue_lend(struct outbox *o, unsigned char *frame, size_t at, const unsigned char *body,
+                         size_t size)
 {
     struct outbox_block *b = o->tail;
     b->borrower = frame;
@@ -107,8 +107,8 @@ void outbox_lend(struct outbox *o, unsigned char *frame, size_t at, const unsign
     b->lent_size = size;
 }
 
-void outbox_take_in(struct outbox *o, const unsigned char *low, const unsigned char *high,
-                    void (*seal)(unsigned char *frame))
+void tcp_send_queue_take_in(struct outbox *o, const unsigned char *low, const unsigned char *high,
+                            void (*seal)(unsigned char *frame))
 {
     for (struct outbox_block *b = o->head; b; b = b->next) {
         if (!b->borrower || b->lent >= high || b->lent + b->lent_size <= low)
@@ -119,7 +119,7 @@ void outbox_take_in(struct outbox *o, const unsigned char *low, const unsigned c
     }
 }
 
-void outbox_drop(struct outbox *o, size_t size)
+void tcp_send_queue_drop(struct outbox *o, size_t size)
 {
     o->tail->size -= size;
     o->tail->frames--;
@@ -140,7 +140,7 @@ static struct iovec piece_at(struct outbox_block *b, size_t offset)
                           lent_end - offset};
 }
 
-int outbox_pieces(const struct outbox *o, struct iovec *pieces, int most)
+int tcp_send_queue_pieces(const struct outbox *o, struct iovec *pieces, int most)
 {
     size_t offset = o->offset;
     int count = 0;
@@ -150,7 +150,7 @@ int outbox_pieces(const struct outbox *o, struct iovec *pieces, int most)
     return count;
 }
 
-void outbox_sent(struct outbox *o, size_t size)
+void tcp_send_queue_sent(struct outbox *o, size_t size)
 {
     o->unsent -= size;
     while (size) {
@@ -164,7 +164,7 @@ void outbox_sent(struct outbox *o, size_t size)
     }
 }
 
-bool outbox_ack(struct outbox *o, uint64_t count)
+bool tcp_send_queue_ack(struct outbox *o, uint64_t count)
 {
     if (count > o->next)
         return false;
@@ -194,7 +194,7 @@ bool outbox_ack(struct outbox *o, uint64_t count)
     return true;
 }
 
-void outbox_rewind(struct outbox *o, size_t (*size_of)(const unsigned char *frame))
+void tcp_send_queue_rewind(struct outbox *o, size_t (*size_of)(const unsigned char *frame))
 {
     o->at = o->head;
     o->offset = 0;
@@ -203,7 +203,7 @@ void outbox_rewind(struct outbox *o, size_t (*size_of)(const unsigned char *fram
     o->unsent = o->held - o->offset;
 }
 
-void outbox_free(struct outbox *o)
+void tcp_send_queue_free(struct outbox *o)
 {
     while (o->head) {
         struct outbox_block *b = o->head;

@@ -25,35 +25,35 @@ struct outbox {
 };
 
 /* Room for one more frame, which counts as added; NULL: no memory. An answer may use the memory kept for answers. */
-unsigned char *outbox_add(struct outbox *o, size_t size, bool answer);
+unsigned char *tcp_send_queue_add(struct outbox *o, size_t size, bool answer);
 
 /* Some memory is kept for answers; false: there is none to keep. */
-bool outbox_provide(struct outbox_spares *spares);
+bool tcp_send_queue_provide(struct outbox_spares *spares);
 
 /* Of `frame`, the last one added and the only one in its block that borrows, `size` bytes from `at`
  * on are not in its room but at `body`. They stay there until they have arrived or are taken in. */
-void outbox_lend(struct outbox *o, unsigned char *frame, size_t at, const unsigned char *body,
-                 size_t size);
+void tcp_send_queue_lend(struct outbox *o, unsigned char *frame, size_t at, const unsigned char *body,
+                         size_t size);
 
 /* Copies the lent bytes from between `low` and `high` into their room, and lets `seal` make the frame agree with
  * them. */
-void outbox_take_in(struct outbox *o, const unsigned char *low, const unsigned char *high,
-                    void (*seal)(unsigned char *frame));
+void tcp_send_queue_take_in(struct outbox *o, const unsigned char *low, const unsigned char *high,
+                            void (*seal)(unsigned char *frame));
 
 /* Takes the frame that was added last back. */
-void outbox_drop(struct outbox *o, size_t size);
+void tcp_send_queue_drop(struct outbox *o, size_t size);
 
 /* The bytes to send next, at most `most` pieces; how many there are. */
-int outbox_pieces(const struct outbox *o, struct iovec *pieces, int most);
-void outbox_sent(struct outbox *o, size_t size);
+int tcp_send_queue_pieces(const struct outbox *o, struct iovec *pieces, int most);
+void tcp_send_queue_sent(struct outbox *o, size_t size);
 
 /* The peer acknowledges the first `count` frames; false: that many were not sent. */
-bool outbox_ack(struct outbox *o, uint64_t count);
+bool tcp_send_queue_ack(struct outbox *o, uint64_t count);
 
 /* A new stream: frames that have not arrived are sent again. `size_of` tells the size of a frame. */
-void outbox_rewind(struct outbox *o, size_t (*size_of)(const unsigned char *frame));
+void tcp_send_queue_rewind(struct outbox *o, size_t (*size_of)(const unsigned char *frame));
 
-void outbox_free(struct outbox *o);
-void outbox_spares_free(struct outbox_spares *spares);
+void tcp_send_queue_free(struct outbox *o);
+void tcp_send_queue_spares_free(struct outbox_spares *spares);
 
 #endif

@@ -55,7 +55,7 @@ static void begin(const char *groups)
 static void end(uint64_t left, uint64_t whole)
 {
     char command[128];
-    uint64_t found = groups_leave(root, MACHINE, false), most = groups_leave(root, MACHINE, true);
+    uint64_t found = cgroup_left(root, MACHINE, false), most = cgroup_left(root, MACHINE, true);
     if (found != left || most != whole)
         fprintf(stderr, "%llu and %llu\n", (unsigned long long)found, (unsigned long long)most);
     CHECK(found == left && most == whole);
@@ -68,7 +68,7 @@ static void without_standard_input(void)
 {
     int input = fcntl(0, F_DUPFD_CLOEXEC, 100);
     CHECK(input >= 0 && close(0) == 0);
-    uint64_t left = groups_leave(root, MACHINE, false);
+    uint64_t left = cgroup_left(root, MACHINE, false);
     CHECK(fcntl(0, F_GETFD) == -1 && errno == EBADF);
     CHECK(dup2(input, 0) == 0 && close(input) == 0);
     CHECK(left == 248 * MIB);

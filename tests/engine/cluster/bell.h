@@ -25,7 +25,7 @@ static inline bool was_rung(acp_engine *e, int bell, int engines_bell)
     bool was = read(bell, &rung, sizeof rung) == sizeof rung;
     CHECK(change_bell(e, engines_bell) == bell);
     CHECK(close(bell) == 0);
-    progress_kick(e);
+    doorbell_kick(e);
     return was;
 }
 

@@ -110,19 +110,19 @@ static inline void pages_give(struct pages p)
 
 static inline struct mailbox *box_of(acp_engine *e)
 {
-    return mailbox_of(mail_heap(e, e->job.own));
+    return mailbox_of(match_heap(e, e->job.own));
 }
 
 /* How many bytes nobody may have waited for. */
 static inline void set_bound(acp_engine *e, acp_lane *lane, uint64_t bytes)
 {
-    struct heap *h = mail_heap(e, e->job.own);
+    struct heap *h = match_heap(e, e->job.own);
     struct hold hold;
-    CHECK(section_enter(&hold, lane, &mailbox_of(h)->section, h, ACP_FOREVER) == ACP_OK);
+    CHECK(transaction_enter(&hold, lane, &mailbox_of(h)->section, h, ACP_FOREVER) == ACP_OK);
     pthread_mutex_lock(&e->lock); /* for whoever only looks */
     mailbox_of(h)->bound = bytes;
     pthread_mutex_unlock(&e->lock);
-    section_leave(&hold);
+    transaction_leave(&hold);
 }
 
 #endif

@@ -208,7 +208,7 @@ static void several_threads_wait_for_one(struct cluster *c, uint32_t rank, acp_e
         paint(in, 8, rank + i);
         if (rank == 2)
             UNTIL(c->engines[0]->control->asleep &&
-                  doing_of(c->engines[0]->control) == ACP_DOING_COLLECTIVE);
+                  layout_doing(c->engines[0]->control) == ACP_DOING_COLLECTIVE);
         acp_collective *one = begin_released(e, &s, 600 + i);
         for (uint32_t t = 0; t < 3; t++)
             CHECK(pthread_create(&threads[t], NULL, wait_too, one) == 0);

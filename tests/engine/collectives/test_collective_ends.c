@@ -265,7 +265,7 @@ static void reset_under_a_waiter(struct cluster *c, uint32_t rank, acp_engine *e
         if (rank < 2)
             CHECK(pthread_create(&thread, NULL, wait_for_reset, &w) == 0);
         if (i % 4 > 1 && rank < 2)
-            UNTIL(doing_of(e->control) == ACP_DOING_COLLECTIVE);
+            UNTIL(layout_doing(e->control) == ACP_DOING_COLLECTIVE);
         UNTIL(atomic_load(&stage) == 2);
         meet(e);
         CHECK(acp_engine_reset(e, slots, c->count) == ACP_OK);

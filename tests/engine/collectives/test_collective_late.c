@@ -188,10 +188,10 @@ static struct heap *bring_late(struct cluster *c)
     cluster_start(c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
     acp_engine *e = c->engines[0];
     acp_lane *sender = acp_engine_lane(c->engines[1]);
-    struct heap *h = mail_heap(e, e->job.own);
+    struct heap *h = match_heap(e, e->job.own);
     acp_context_ends(e, LATE);
-    UNTIL(!e->mail.losses && leader_try(e));
-    events_arm(e, false);
+    UNTIL(!e->mail.losses && progress_leader_try(e));
+    reactor_arm(e, false);
     CHECK(AGAIN(acp_send(sender, 0, &late, bytes, &request)) == ACP_OK);
     send_end_of(sender, request);
     CHECK(mailbox_of(h)->kept == 1);
@@ -200,7 +200,7 @@ static struct heap *bring_late(struct cluster *c)
 
 static void goes(struct cluster *c, struct heap *h)
 {
-    leader_release(c->engines[0]);
+    progress_leader_release(c->engines[0]);
     UNTIL(__atomic_load_n(&mailbox_of(h)->kept, __ATOMIC_ACQUIRE) == 0);
     cluster_stop(c);
 }
@@ -213,10 +213,10 @@ static void taken_just_then(void)
     struct hold hold;
     struct heap *h = bring_late(&c);
     acp_engine *e = c.engines[0];
-    CHECK(section_enter(&hold, acp_engine_lane(e), &mailbox_of(h)->section, h, ACP_FOREVER) == ACP_OK);
+    CHECK(transaction_enter(&hold, acp_engine_lane(e), &mailbox_of(h)->section, h, ACP_FOREVER) == ACP_OK);
     for (uint32_t i = 0; i < LOOKS; i++)
         progress_poll(e);
-    section_leave(&hold);
+    transaction_leave(&hold);
     goes(&c, h);
 }
 
@@ -226,7 +226,7 @@ static void rung_for_as_it_stops_leading(void)
     struct cluster c;
     struct heap *h = bring_late(&c);
     bool interrupted;
-    CHECK(lead_asleep(c.engines[0], ACP_FOREVER, &interrupted));
+    CHECK(progress_sleep(c.engines[0], ACP_FOREVER, &interrupted));
     goes(&c, h);
 }
 

@@ -21,7 +21,7 @@ static void lost(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane
         if (rank == 2) {
             if (i == 0) {
                 UNTIL(c->engines[0]->control->asleep &&
-                      doing_of(c->engines[0]->control) == ACP_DOING_COLLECTIVE);
+                      layout_doing(c->engines[0]->control) == ACP_DOING_COLLECTIVE);
                 peer_mark_lost(c->engines[0], peer_of_slot(c->engines[0], 2));
             }
             continue;
@@ -117,7 +117,7 @@ static void closed_under_a_waiter(void)
         CHECK(pthread_create(&thread, NULL, wait_until_closed, &w) == 0);
         UNTIL(atomic_load(&stage) == 1);
         if (round % 8 > 3)
-            UNTIL(doing_of(c.engines[0]->control) == ACP_DOING_COLLECTIVE);
+            UNTIL(layout_doing(c.engines[0]->control) == ACP_DOING_COLLECTIVE);
         acp_engine_close(c.engines[0]);
         pthread_join(thread, NULL);
         CHECK(end_of(idle, acp_collective_wait(idle, 0), NULL, NULL) == ACP_E_CLOSED);

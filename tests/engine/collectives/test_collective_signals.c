@@ -25,10 +25,10 @@ static void *keep_mailbox(void *engine)
     acp_engine *e = engine;
     struct hold hold;
     acp_lane *lane = acp_lane_take(e);
-    CHECK(section_enter(&hold, lane, &box_of(e)->section, mail_heap(e, e->job.own), 0) == ACP_OK);
+    CHECK(transaction_enter(&hold, lane, &box_of(e)->section, match_heap(e, e->job.own), 0) == ACP_OK);
     atomic_store(&stage.inside, true);
     UNTIL(atomic_load(&stage.over));
-    section_leave(&hold);
+    transaction_leave(&hold);
     acp_lane_give(lane);
     return NULL;
 }

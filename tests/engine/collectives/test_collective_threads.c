@@ -106,11 +106,11 @@ static void a_wait_that_ends_leaves_the_others_messages(uint64_t context)
     atomic_store(&gives_up, false);
     CHECK(pthread_create(&waiter, NULL, wait_in_vain, none) == 0);
     UNTIL(atomic_load(&gives_up) ||
-          (atomic_load(&waits) && doing_of(e->control) == ACP_DOING_RECEIVE && e->control->asleep));
+          (atomic_load(&waits) && layout_doing(e->control) == ACP_DOING_RECEIVE && e->control->asleep));
     pthread_mutex_lock(&e->lock);
     CHECK(carry(c.engines[1], &s[1], context, false, NULL) == ACP_OK);
-    uint64_t over = now_ns() + 2 * (uint64_t)MAIL_FIRST_NS;
-    UNTIL(now_ns() > over);
+    uint64_t over = linux_now_ns() + 2 * (uint64_t)MAIL_FIRST_NS;
+    UNTIL(linux_now_ns() > over);
     pthread_mutex_unlock(&e->lock);
     CHECK(pthread_join(waiter, NULL) == 0);
     UNTIL(acp_collective_done(one));

@@ -184,8 +184,8 @@ static void one_way(acp_fold op, acp_type type, uint32_t count, int over)
     static _Alignas(64) unsigned char left[16 * COUNT + 16], right[16 * COUNT + 16],
         out[16 * COUNT + 16];
     unsigned char wanted[16 * COUNT + 16];
-    uint64_t size = type_size(type);
-    fold_fn fold = fold_of(op, type);
+    uint64_t size = reduce_type_size(type);
+    fold_fn fold = reduce_fold(op, type);
     for (uint32_t i = 0; i < count; i++) {
         put(left + i * size, types[type].filled);
         put(right + i * size, types[type].filled);
@@ -205,10 +205,10 @@ int main(void)
 {
     uint32_t known = 0;
     for (uint32_t type = 0; type < ACP_TYPES; type++) {
-        CHECK(type_size((acp_type)type) == types[type].size);
+        CHECK(reduce_type_size((acp_type)type) == types[type].size);
         for (uint32_t op = 0; op < ACP_OPS; op++) {
             unsigned char zero[16] = {0}, out[16];
-            bool has = fold_of((acp_fold)op, (acp_type)type) != NULL;
+            bool has = reduce_fold((acp_fold)op, (acp_type)type) != NULL;
             CHECK(has == types[type].by_hand((acp_fold)op, zero, zero, out));
             known += has;
             for (uint32_t count = 0; has && count <= COUNT; count += count < 5 ? 1 : 31)
@@ -217,6 +217,6 @@ int main(void)
         }
     }
     CHECK(known == 9 * 10 + 3 * 7 + 2 * 5);
-    CHECK(!fold_of(ACP_OPS, ACP_INT8) && !fold_of(ACP_SUM, ACP_TYPES) && !type_size(ACP_TYPES));
+    CHECK(!reduce_fold(ACP_OPS, ACP_INT8) && !reduce_fold(ACP_SUM, ACP_TYPES) && !reduce_type_size(ACP_TYPES));
     return 0;
 }

@@ -30,11 +30,11 @@ static void *keep_busy(void *argument)
     struct actor *a = intruder->a;
     struct hold hold;
     acp_lane lane = *a->lane;
-    CHECK(section_enter(&hold, &lane, intruder->section, &a->heap, ACP_FOREVER) == ACP_OK);
+    CHECK(transaction_enter(&hold, &lane, intruder->section, &a->heap, ACP_FOREVER) == ACP_OK);
     atomic_store(&intruder->inside, true);
     while (!atomic_load(&intruder->over))
         sched_yield();
-    section_leave(&hold);
+    transaction_leave(&hold);
     return NULL;
 }
 
@@ -60,23 +60,23 @@ static void busy_heap_loses_nothing(struct actor *a)
     struct section *s = (struct section *)(void *)(a->heap.base + place);
     uint64_t *word = (uint64_t *)(void *)(s + 1);
     *word = 0;
-    section_create(s);
-    CHECK(section_enter(&hold, a->lane, s, &a->heap, ACP_FOREVER) == ACP_OK);
-    section_begin(&hold);
-    CHECK(section_take(&hold, 100, &block) == ACP_OK && section_take(&hold, 5, &other) == ACP_OK);
-    section_commit(&hold);
+    transaction_lock_create(s);
+    CHECK(transaction_enter(&hold, a->lane, s, &a->heap, ACP_FOREVER) == ACP_OK);
+    transaction_begin(&hold);
+    CHECK(transaction_take(&hold, 100, &block) == ACP_OK && transaction_take(&hold, 5, &other) == ACP_OK);
+    transaction_commit(&hold);
     intrude(&intruder);
-    section_begin(&hold);
-    section_drop(&hold, block);
-    section_commit(&hold);
+    transaction_begin(&hold);
+    transaction_drop(&hold, block);
+    transaction_commit(&hold);
     CHECK(s->version & 1);
     withdraw(&intruder);
-    section_begin(&hold);
-    section_set(&hold, word, 4711);
-    section_drop(&hold, other);
-    section_commit(&hold);
+    transaction_begin(&hold);
+    transaction_set(&hold, word, 4711);
+    transaction_drop(&hold, other);
+    transaction_commit(&hold);
     CHECK(!(s->version & 1) && *word == 4711);
-    section_leave(&hold);
+    transaction_leave(&hold);
     CHECK(give(a, block) == ACP_E_BLOCK && give(a, other) == ACP_E_BLOCK);
     CHECK(give(a, place) == ACP_OK && check_heap(a) == 0);
 }
@@ -89,14 +89,14 @@ static void sweepers_do_not_hide_why(struct actor *a)
     uint64_t first = take(a, 12 << 20), between = take(a, 100), second = take(a, 12 << 20), block;
     uint64_t place = take(a, sizeof(struct section));
     struct section *s = (struct section *)(void *)(a->heap.base + place);
-    section_create(s);
-    CHECK(give(a, first) == ACP_OK && give(a, second) == ACP_OK && heap_untidy(&a->heap));
-    CHECK(section_enter(&hold, a->lane, s, &a->heap, ACP_FOREVER) == ACP_OK);
-    section_begin(&hold);
-    CHECK(section_take(&hold, CRASH_SPAN - (1 << 20), &block) == ACP_E_FULL);
-    section_cancel(&hold);
+    transaction_lock_create(s);
+    CHECK(give(a, first) == ACP_OK && give(a, second) == ACP_OK && heap_pages_sweep_due(&a->heap));
+    CHECK(transaction_enter(&hold, a->lane, s, &a->heap, ACP_FOREVER) == ACP_OK);
+    transaction_begin(&hold);
+    CHECK(transaction_take(&hold, CRASH_SPAN - (1 << 20), &block) == ACP_E_FULL);
+    transaction_cancel(&hold);
     intrude(&intruder);
-    section_leave(&hold);
+    transaction_leave(&hold);
     CHECK(a->lane->fault.status == ACP_E_FULL);
     withdraw(&intruder);
     CHECK(give(a, between) == ACP_OK && give(a, place) == ACP_OK && check_heap(a) == 0);
@@ -122,15 +122,15 @@ static int called_between(void *context, int reason)
 static int sweep_whole(struct actor *a, struct section *unused)
 {
     (void)unused;
-    return heap_sweep(a->lane, &a->heap, true, ACP_FOREVER);
+    return heap_pages_sweep(a->lane, &a->heap, true, ACP_FOREVER);
 }
 
 static int enter_and_leave(struct actor *a, struct section *s)
 {
     struct hold hold;
-    int rc = section_enter(&hold, a->lane, s, &a->heap, ACP_FOREVER);
+    int rc = transaction_enter(&hold, a->lane, s, &a->heap, ACP_FOREVER);
     if (rc == ACP_OK)
-        section_leave(&hold);
+        transaction_leave(&hold);
     return rc;
 }
 
@@ -141,7 +141,7 @@ static void patience_without_end_outlasts_the_heap(struct actor *a, int (*what)(
     acp_engine *e = a->engine;
     uint64_t place = take(a, sizeof(struct section));
     struct section *s = (struct section *)(void *)(a->heap.base + place);
-    section_create(s);
+    transaction_lock_create(s);
     for (int answer = 0; answer < 2; answer++) {
         struct intruder intruder = {.a = a, .section = &a->heap.head->section};
         struct visitor visitor = {.intruder = &intruder, .answer = answer};
@@ -156,9 +156,9 @@ static void patience_without_end_outlasts_the_heap(struct actor *a, int (*what)(
             e->stopping = false;
             withdraw(&intruder);
         }
-        CHECK(section_try(a->lane, s) && section_try(a->lane, &a->heap.head->sweeper));
-        section_unlock(s);
-        section_unlock(&a->heap.head->sweeper);
+        CHECK(transaction_lock_try(a->lane, s) && transaction_lock_try(a->lane, &a->heap.head->sweeper));
+        transaction_lock_release(s);
+        transaction_lock_release(&a->heap.head->sweeper);
         e->config.tick = NULL;
     }
     s->version = 0;
@@ -179,10 +179,10 @@ static void *keep_busy_for_a_while(void *unused)
     acp_lane lane = *brief.a->lane;
     struct heap *h = &brief.a->heap;
     (void)unused;
-    CHECK(section_enter(&hold, &lane, &h->head->section, h, ACP_FOREVER) == ACP_OK);
+    CHECK(transaction_enter(&hold, &lane, &h->head->section, h, ACP_FOREVER) == ACP_OK);
     atomic_store(&brief.inside, true);
     usleep(3 * HEAP_PATIENCE_NS / 2 / 1000);
-    section_leave(&hold);
+    transaction_leave(&hold);
     return NULL;
 }
 
@@ -190,9 +190,9 @@ static void *keep_busy_for_a_while(void *unused)
 static void come_in_between(void)
 {
     struct section *s = &brief.a->heap.head->section;
-    if (!brief.stores || --brief.stores || !section_try(brief.a->lane, s))
+    if (!brief.stores || --brief.stores || !transaction_lock_try(brief.a->lane, s))
         return;
-    section_unlock(s);
+    transaction_lock_release(s);
     brief.began = true;
     brief.inside = false;
     CHECK(pthread_create(&brief.thread, NULL, keep_busy_for_a_while, NULL) == 0);
@@ -211,7 +211,7 @@ static void sweepers_leave_busy_heaps(struct actor *a)
         brief.stores = store;
         brief.began = false;
         at_each_store = come_in_between;
-        int rc = heap_sweep(a->lane, &a->heap, true, ACP_FOREVER);
+        int rc = heap_pages_sweep(a->lane, &a->heap, true, ACP_FOREVER);
         at_each_store = NULL;
         CHECK(rc == ACP_OK);
         met += brief.began;
@@ -327,7 +327,7 @@ static void refusals_lose_nothing(const struct actor *a)
 
 static int enter_stripe(struct actor *a, struct stripe *s, struct hold *hold)
 {
-    return section_enter(hold, a->lane, &s->section, &a->heap, ACP_FOREVER);
+    return transaction_enter(hold, a->lane, &s->section, &a->heap, ACP_FOREVER);
 }
 
 /* A change of a stripe that could not give its block back: nothing else is changed before it is over. */
@@ -341,32 +341,32 @@ static void stripes_wait_for_the_end_of_a_change(struct actor *a)
     const struct element e = {.hash = 8, .key = &key, .key_size = 8, .value = &value, .value_size = 8};
     bool more = true;
     memset(s, 0, sizeof *s);
-    section_create(&s->section);
+    transaction_lock_create(&s->section);
     CHECK(map_slots_shape(&shape, SIZE_ANY, 8, 'Q', 0) == ACP_OK);
     for (uint32_t dying = 0; dying < 2; dying++) {
         struct intruder intruder = {.a = a, .section = &a->heap.head->section};
         CHECK(enter_stripe(a, s, &hold) == ACP_OK);
         CHECK(map_bucket_put(&hold, &shape, s, &e, PUT_ASSIGN, &answer) == ACP_OK);
-        section_begin(&hold);
-        CHECK(section_take(&hold, 100, &block) == ACP_OK);
-        section_commit(&hold);
+        transaction_begin(&hold);
+        CHECK(transaction_take(&hold, 100, &block) == ACP_OK);
+        transaction_commit(&hold);
         if (dying)
             CHECK(map_slots_clear(&hold, &shape, s) == ACP_OK && s->dying);
         intrude(&intruder);
-        section_begin(&hold);
-        section_drop(&hold, block);
-        section_commit(&hold);
+        transaction_begin(&hold);
+        transaction_drop(&hold, block);
+        transaction_commit(&hold);
         CHECK(s->section.version & 1);
         CHECK(map_slots_clear(&hold, &shape, s) == ACP_E_BUSY);
         CHECK(dying ? map_slots_sweep(&hold, &shape, s, &more) == ACP_E_BUSY
                     : map_slots_reserve(&hold, &shape, s, 1000) == ACP_E_BUSY);
         withdraw(&intruder);
-        section_leave(&hold);
+        transaction_leave(&hold);
         CHECK(enter_stripe(a, s, &hold) == ACP_OK && !(s->section.version & 1));
         CHECK(map_slots_clear(&hold, &shape, s) == ACP_OK);
         while (s->dying)
             CHECK(map_slots_sweep(&hold, &shape, s, &more) == ACP_OK);
-        section_leave(&hold);
+        transaction_leave(&hold);
     }
     CHECK(give(a, place) == ACP_OK && check_heap(a) == 0);
 }
@@ -378,13 +378,13 @@ static void *change_for_a_while(void *argument)
     struct actor *a = intruder->a;
     struct hold hold;
     acp_lane lane = *a->lane;
-    CHECK(section_enter(&hold, &lane, intruder->section, &a->heap, ACP_FOREVER) == ACP_OK);
-    section_begin(&hold);
+    CHECK(transaction_enter(&hold, &lane, intruder->section, &a->heap, ACP_FOREVER) == ACP_OK);
+    transaction_begin(&hold);
     atomic_store(&intruder->inside, true);
     while (!atomic_load(&intruder->over))
         sched_yield();
-    section_commit(&hold);
-    section_leave(&hold);
+    transaction_commit(&hold);
+    transaction_leave(&hold);
     return NULL;
 }
 

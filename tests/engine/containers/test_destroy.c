@@ -130,7 +130,7 @@ static void deaths(const struct subject *subject)
         gone |= rc == ACP_E_DESTROYED;
         CHECK(container_enter(&hold, s.actor.lane, &named, subject->kind, &k) == rc);
         if (rc == ACP_OK)
-            section_leave(&hold);
+            transaction_leave(&hold);
         mend(&s.actor, &s.actor.heap.head->section);
         rc = container_head_method_destroy(s.actor.lane, &again);
         CHECK(rc == ACP_OK || (gone && rc == ACP_E_DESTROYED));

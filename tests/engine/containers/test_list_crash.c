@@ -200,7 +200,7 @@ static void mend_list(struct stage *s, const struct book *b, uint32_t i)
     struct list *l;
     struct acp_call c = call_of(b, i, 0);
     CHECK(list_enter(&hold, s->actor.lane, &c, &l) == ACP_OK);
-    section_leave(&hold);
+    transaction_leave(&hold);
     check_section(&l->head.section);
     CHECK(!l->partner && !l->job.kind);
 }
@@ -212,7 +212,7 @@ static uint64_t spares(const struct stage *s, const struct list *l)
     uint64_t count = 0, left = l->spare ? heap_kept(h, l->spare)->count : 0;
     for (uint64_t at = l->spare; at; at = heap_kept(h, at)->next, count++) {
         CHECK(count < MOST && heap_kept(h, at)->count == left - count);
-        CHECK(block_size(h, at - BLOCK_HEAD) - l->spare_size <= BLOCK_HEAD);
+        CHECK(heap_block_size(h, at - BLOCK_HEAD) - l->spare_size <= BLOCK_HEAD);
     }
     CHECK(count == left && count <= MOST / 8 + 2 * HEAP_ROW);
     return count;

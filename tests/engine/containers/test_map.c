@@ -33,11 +33,11 @@ static void alike(struct book *book, bool boxed)
     }
     struct hold hold;
     bool more = true;
-    CHECK(section_enter(&hold, a.lane, &s->section, &a.heap, ACP_FOREVER) == ACP_OK);
+    CHECK(transaction_enter(&hold, a.lane, &s->section, &a.heap, ACP_FOREVER) == ACP_OK);
     CHECK(map_slots_clear(&hold, &shape, s) == ACP_OK);
     while (more)
         CHECK(map_slots_sweep(&hold, &shape, s, &more) == ACP_OK);
-    section_leave(&hold);
+    transaction_leave(&hold);
     CHECK(check_heap(&a) == 1); /* the stripe itself */
     actor_end(&a);
     close(fd);
@@ -61,9 +61,9 @@ static void refused_when_full(struct book *book, bool boxed)
     for (uint64_t i = 0; i < KEYS; i++) {
         struct element e = element_of(&shape, key, i, &value);
         struct answer answer = {.out = NULL};
-        CHECK(section_enter(&hold, a.lane, &s->section, &a.heap, ACP_FOREVER) == ACP_OK);
+        CHECK(transaction_enter(&hold, a.lane, &s->section, &a.heap, ACP_FOREVER) == ACP_OK);
         int rc = map_bucket_put(&hold, &shape, s, &e, PUT_ADD, &answer);
-        section_leave(&hold);
+        transaction_leave(&hold);
         CHECK(rc == ACP_OK || rc == ACP_E_FULL);
         model[i] = rc == ACP_OK ? value : 0;
         refused += rc != ACP_OK;
@@ -82,9 +82,9 @@ static uint64_t put_count(struct actor *a, struct stripe *s, uint64_t number, ui
     struct element e = element_of(&shape, key, number, &count);
     struct answer answer = {.out = NULL};
     struct hold hold;
-    CHECK(section_enter(&hold, a->lane, &s->section, &a->heap, ACP_FOREVER) == ACP_OK);
+    CHECK(transaction_enter(&hold, a->lane, &s->section, &a->heap, ACP_FOREVER) == ACP_OK);
     int rc = map_bucket_put(&hold, &shape, s, &e, how, &answer);
-    section_leave(&hold);
+    transaction_leave(&hold);
     CHECK(rc == ACP_OK || rc == ACP_E_OVERFLOW);
     return rc == ACP_OK ? s->total : 0;
 }
@@ -161,7 +161,7 @@ static void cleared_by_those_who_come(struct book *book)
     actor_start(&a, fd);
     stripe_start(&a, book, true);
     struct stripe *s = stripe_of(&a, book);
-    CHECK(section_enter(&hold, a.lane, &s->section, &a.heap, ACP_FOREVER) == ACP_OK);
+    CHECK(transaction_enter(&hold, a.lane, &s->section, &a.heap, ACP_FOREVER) == ACP_OK);
     for (uint64_t i = 0; i < KEYS; i++) {
         struct element e = element_of(&shape, key, i, &value);
         struct answer answer = {.out = NULL};
@@ -171,7 +171,7 @@ static void cleared_by_those_who_come(struct book *book)
     struct element e = element_of(&shape, key, 0, &value);
     struct answer answer = {.out = NULL};
     CHECK(map_bucket_put(&hold, &shape, s, &e, PUT_INSERT, &answer) == ACP_OK && !s->dying);
-    section_leave(&hold);
+    transaction_leave(&hold);
     CHECK(check_heap(&a) == 3); /* the stripe, its table, the element */
     actor_end(&a);
     close(fd);
@@ -209,10 +209,10 @@ static void put(struct race *race, uint64_t number, uint64_t value, bool erase)
     struct answer answer = {.out = NULL};
     struct element e = element_of(&race->shape, key, number, &value);
     struct stripe *s = race->stripe;
-    CHECK(section_enter(&hold, race->a.lane, &s->section, &race->a.heap, ACP_FOREVER) == ACP_OK);
+    CHECK(transaction_enter(&hold, race->a.lane, &s->section, &race->a.heap, ACP_FOREVER) == ACP_OK);
     CHECK((erase ? map_bucket_erase(&hold, &race->shape, s, &e, 0, &answer)
                  : map_bucket_put(&hold, &race->shape, s, &e, PUT_ASSIGN, &answer)) == ACP_OK);
-    section_leave(&hold);
+    transaction_leave(&hold);
 }
 
 static void found_meanwhile(struct book *book)
@@ -232,10 +232,10 @@ static void found_meanwhile(struct book *book)
         put(&race, i, 1000 * (1 + k % 9) + i, i >= KEYS / 2 && k % 2);
         if (k % 1000 == 0) { /* the table is built anew under the readers */
             struct hold hold;
-            CHECK(section_enter(&hold, race.a.lane, &race.stripe->section, &race.a.heap,
-                                ACP_FOREVER) == ACP_OK);
+            CHECK(transaction_enter(&hold, race.a.lane, &race.stripe->section, &race.a.heap,
+                                    ACP_FOREVER) == ACP_OK);
             CHECK(map_slots_reserve(&hold, &race.shape, race.stripe, 200 + k) == ACP_OK);
-            section_leave(&hold);
+            transaction_leave(&hold);
         }
     }
     race.over = true;
@@ -264,9 +264,9 @@ static void put_long(struct actor *a, struct stripe *s, uint64_t word)
     struct hold hold;
     for (uint64_t i = 0; i < LONG_WORDS; i++)
         value[i] = word;
-    CHECK(section_enter(&hold, a->lane, &s->section, &a->heap, ACP_FOREVER) == ACP_OK);
+    CHECK(transaction_enter(&hold, a->lane, &s->section, &a->heap, ACP_FOREVER) == ACP_OK);
     CHECK(map_bucket_put(&hold, &overtaken.shape, s, &e, PUT_ASSIGN, &answer) == ACP_OK);
-    section_leave(&hold);
+    transaction_leave(&hold);
 }
 
 static void change_meanwhile(int number)

@@ -130,10 +130,10 @@ static void add_terms(struct actor *a, struct book *book, const struct shape *sh
         struct element e = term_of(i);
         struct stripe *s = stripe_of(a, book);
         struct hold hold;
-        CHECK(section_enter(&hold, a->lane, &s->section, &a->heap, ACP_FOREVER) == ACP_OK);
+        CHECK(transaction_enter(&hold, a->lane, &s->section, &a->heap, ACP_FOREVER) == ACP_OK);
         CHECK(map_bucket_put(&hold, shape, s, &e, PUT_ADD, &answer) == ACP_OK);
         CHECK(answer.found == (i ? FOUND : FOUND_NOT));
-        section_leave(&hold);
+        transaction_leave(&hold);
         book->record.ended = i + 1;
     }
 }

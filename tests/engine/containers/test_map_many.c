@@ -28,13 +28,13 @@ static void *hold_stripe(void *unused)
     struct actor *a = &holder.stage->actor;
     acp_lane lane = *a->lane;
     (void)unused;
-    CHECK(section_enter(&hold, &lane, holder.section, &a->heap, ACP_FOREVER) == ACP_OK);
-    section_begin(&hold);
+    CHECK(transaction_enter(&hold, &lane, holder.section, &a->heap, ACP_FOREVER) == ACP_OK);
+    transaction_begin(&hold);
     atomic_store(&holder.inside, true);
     while (!atomic_load(&holder.over))
         sched_yield();
-    section_commit(&hold);
-    section_leave(&hold);
+    transaction_commit(&hold);
+    transaction_leave(&hold);
     return NULL;
 }
 

@@ -89,13 +89,13 @@ static void perform(struct actor *a, struct sequence *s, uint64_t k)
     static unsigned char bytes[2 * MOST * WIDTH];
     struct hold hold;
     const struct source from = {.bytes = bytes};
-    CHECK(section_enter(&hold, a->lane, &s->head.section, &a->heap, ACP_FOREVER) == ACP_OK);
+    CHECK(transaction_enter(&hold, a->lane, &s->head.section, &a->heap, ACP_FOREVER) == ACP_OK);
     struct deed p = deed_of(k, s->row.size);
     for (uint64_t i = 0; i < p.splice.insert; i++)
         element_fill(bytes + i * WIDTH, p.value + i);
     CHECK((k % FITS ? sequence_splice(&hold, s, &p.splice, &from) : sequence_splice_fit(&hold, s)) ==
           ACP_OK);
-    section_leave(&hold);
+    transaction_leave(&hold);
 }
 
 static void act(struct actor *a, struct record *record, uint64_t k)
@@ -147,7 +147,7 @@ static void crash(struct book *book, uint64_t kind, uint64_t crashes)
           ACP_OK);
     struct sequence *s = sequence_of(&a, book);
     memset(s, 0, sizeof *s);
-    section_create(&s->head.section);
+    transaction_lock_create(&s->head.section);
     s->head.kind = kind;
     s->row.width = WIDTH;
     m.size = book->record.begun = book->record.ended = 0;

@@ -8,7 +8,7 @@ static uint64_t word, elsewhere;
 static void step(acp_lane *lane, bool others)
 {
     if (others)
-        meeting(lane, &word, 1);
+        backoff_contended(lane, &word, 1);
     visit(lane, &word);
     __atomic_fetch_add(&word, 1, __ATOMIC_RELAXED);
 }
@@ -49,7 +49,7 @@ static void what_was_learnt_is_of_one_word(void)
     step(&lane, true);
     CHECK(lane.meetings.word == &word && lane.meetings.visits == 1);
     lane.meetings.far = 1000000;
-    meeting(&lane, &elsewhere, 1);
+    backoff_contended(&lane, &elsewhere, 1);
     visit(&lane, &word);
     CHECK(lane.meetings.word == &elsewhere && lane.meetings.far == 0 && lane.meetings.visits == 0);
 }

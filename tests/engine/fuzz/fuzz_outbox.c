@@ -41,7 +41,7 @@ static void sealed(unsigned char *frame)
 /* What lay there may change now. */
 static void take_in(struct model *m, unsigned char *low, unsigned char *high)
 {
-    outbox_take_in(&m->out, low, high, sealed);
+    tcp_send_queue_take_in(&m->out, low, high, sealed);
     memset(low, 0xee, (size_t)(high - low));
 }
 
@@ -52,7 +52,7 @@ static void add(struct model *m)
                                             : LENT + fuzz_below(3000));
     if (m->added == sizeof m->sizes / sizeof *m->sizes)
         return;
-    unsigned char *frame = outbox_add(&m->out, size, false);
+    unsigned char *frame = tcp_send_queue_add(&m->out, size, false);
     CHECK(frame);
     memset(frame, (int)m->added & 0xff, size);
     if (size >= LENT + HEAD) {
@@ -60,7 +60,7 @@ static void add(struct model *m)
         take_in(m, body, body + LENT); /* another frame's, or a part of one */
         memset(body, (int)m->added & 0xff, LENT);
         memset(frame + HEAD, 0, LENT);
-        outbox_lend(&m->out, frame, HEAD, body, LENT);
+        tcp_send_queue_lend(&m->out, frame, HEAD, body, LENT);
     }
     memcpy(frame, &size, sizeof size);
     memcpy(frame + 8, &m->added, sizeof m->added);
@@ -90,7 +90,7 @@ static void send_some(struct model *m, size_t most)
 {
     struct iovec pieces[8];
     size_t left = 0, before = m->out.unsent;
-    int n = outbox_pieces(&m->out, pieces, (int)(1 + fuzz_below(8)));
+    int n = tcp_send_queue_pieces(&m->out, pieces, (int)(1 + fuzz_below(8)));
     for (int i = 0; i < n; i++)
         left += pieces[i].iov_len;
     CHECK(left <= before && (left || !before));
@@ -101,7 +101,7 @@ static void send_some(struct model *m, size_t most)
         receive(m, pieces[i].iov_base, part);
         rest -= part;
     }
-    outbox_sent(&m->out, sent);
+    tcp_send_queue_sent(&m->out, sent);
     CHECK(m->out.unsent == before - sent);
 }
 
@@ -109,8 +109,8 @@ static void send_some(struct model *m, size_t most)
 static void resume(struct model *m)
 {
     m->r.size = 0;
-    CHECK(outbox_ack(&m->out, m->r.received));
-    outbox_rewind(&m->out, size_of);
+    CHECK(tcp_send_queue_ack(&m->out, m->r.received));
+    tcp_send_queue_rewind(&m->out, size_of);
 }
 
 /* Held: what is not acknowledged, and at most one block's worth of what is. */
@@ -130,22 +130,22 @@ static void lie(struct model *m)
     struct iovec piece;
     uint64_t claim = fuzz_below(4) ? m->r.received + fuzz_below(m->added - m->r.received + 2)
                                    : fuzz_interesting();
-    bool believed = outbox_ack(&m->out, claim);
+    bool believed = tcp_send_queue_ack(&m->out, claim);
     CHECK(!believed || claim <= m->added);
     for (int i = 0; i < 3; i++) {
         check_bounds(m);
-        outbox_ack(&m->out, fuzz_below(m->added + 1));
-        outbox_rewind(&m->out, size_of);
-        while (fuzz_below(4) && outbox_pieces(&m->out, &piece, 1)) {
+        tcp_send_queue_ack(&m->out, fuzz_below(m->added + 1));
+        tcp_send_queue_rewind(&m->out, size_of);
+        while (fuzz_below(4) && tcp_send_queue_pieces(&m->out, &piece, 1)) {
             size_t n = 1 + fuzz_below(piece.iov_len);
             unsigned char sum = 0;
             for (size_t k = 0; k < n; k++)
                 sum ^= ((unsigned char *)piece.iov_base)[k];
             (void)sum;
-            outbox_sent(&m->out, n);
+            tcp_send_queue_sent(&m->out, n);
         }
     }
-    CHECK(!outbox_ack(&m->out, m->added + 1));
+    CHECK(!tcp_send_queue_ack(&m->out, m->added + 1));
 }
 
 int main(void)
@@ -165,9 +165,9 @@ int main(void)
             else if (what < 12)
                 send_some(m, fuzz_below(4) ? 300 : sizeof m->r.part / 2);
             else if (what < 14)
-                CHECK(outbox_ack(&m->out, fuzz_below(m->r.received + 1)));
+                CHECK(tcp_send_queue_ack(&m->out, fuzz_below(m->r.received + 1)));
             else if (what < 15)
-                CHECK(outbox_ack(&m->out, m->r.received));
+                CHECK(tcp_send_queue_ack(&m->out, m->r.received));
             else if (fuzz_below(2))
                 take_in(m, m->lent + fuzz_below(MEMORY / 2),
                         m->lent + MEMORY / 2 + fuzz_below(MEMORY / 2));
@@ -182,9 +182,9 @@ int main(void)
                 send_some(m, sizeof m->r.part / 2);
             CHECK(m->r.received == m->added);
         }
-        outbox_free(&m->out);
+        tcp_send_queue_free(&m->out);
     }
-    outbox_spares_free(&spares);
+    tcp_send_queue_spares_free(&spares);
     free(m);
     return fuzz_end();
 }

@@ -219,9 +219,9 @@ static void *write_wildly(void *unused)
     uint64_t state = scene.seed ^ 0x5555, heap = e->memory.heap_position;
     const struct {
         uint64_t at, size;
-    } parts[] = {{heap, sizeof(struct heap_head)}, {heap, heap_head_size(e->memory.heap_span)},
-                 {heap + heap_head_size(e->memory.heap_span), 32 << 10},
-                 {heap + heap_head_size(e->memory.heap_span), 256 << 10},
+    } parts[] = {{heap, sizeof(struct heap_head)}, {heap, heap_create_bytes(e->memory.heap_span)},
+                 {heap + heap_create_bytes(e->memory.heap_span), 32 << 10},
+                 {heap + heap_create_bytes(e->memory.heap_span), 256 << 10},
                  {ENTRIES_OFFSET, 64 * 16}, {ORDER_OFFSET, 64},
                  {offsetof(struct control, span), 32}, {offsetof(struct control, directory_version), 64},
                  {DOORS_OFFSET + offsetof(struct doors, cells), 64 * 24},

@@ -290,9 +290,9 @@ static inline void il_await(const void *bell)
 #define pthread_mutex_trylock(mutex) il_trylock(mutex)
 #define pthread_mutex_unlock(mutex) il_unlock(mutex)
 #define sched_yield() il_relax()
-#define cpu_relax il_relax
-#define futex_wait(word, value, timeout_ns, shared) ((void)(timeout_ns), il_futex_wait(word, value))
-#define futex_wake(word, shared) il_futex_wake(word)
+#define linux_cpu_relax il_relax
+#define linux_futex_wait(word, value, timeout_ns, shared) ((void)(timeout_ns), il_futex_wait(word, value))
+#define linux_futex_wake(word, shared) il_futex_wake(word)
 #define syscall(number, command, ...) il_membarrier(number, command)
 
 #endif

@@ -230,7 +230,7 @@ static void who_reads_late_hears_of_the_end(void)
     UNTIL(atomic_load(&last->stopping));
     usleep(100000);
     pthread_mutex_unlock(&e->progress.leader);
-    progress_kick(e);
+    doorbell_kick(e);
     pthread_join(thread, NULL);
     CHECK(acp_request_wait(e, r, 20000000000) == ACP_OK);
     CHECK(acp_request_end(lane, r, NULL) == ACP_E_LOST);
@@ -284,15 +284,15 @@ static void what_has_come_and_has_no_place_yet_is_waited_for(void)
     acp_engine *e = c.engines[0];
     acp_lane *lane = acp_engine_lane(e);
     struct peer *p = peer_of_slot(e, 1);
-    struct heap *h = mail_heap(e, e->job.own);
-    CHECK(section_enter(&hold, lane, &mailbox_of(h)->section, h, ACP_FOREVER) == ACP_OK);
+    struct heap *h = match_heap(e, e->job.own);
+    CHECK(transaction_enter(&hold, lane, &mailbox_of(h)->section, h, ACP_FOREVER) == ACP_OK);
     post_message(acp_engine_lane(c.engines[1]), 0, 3, &word, 8);
     UNTIL(e->mail.late);
     UNTIL(acp_engine_leaving(c.engines[1]));
     UNTIL(p->said_all);
-    p->leaving = now_ns();
+    p->leaving = linux_now_ns();
     CHECK(peer_gone(e, p) == ACP_OK);
-    section_leave(&hold);
+    transaction_leave(&hold);
     UNTIL(!e->mail.late);
     CHECK(peer_gone(e, p) == ACP_E_FINALIZING);
     CHECK(take_message(lane, 1, 3, &word, 8).size == 8);

@@ -27,10 +27,10 @@ static const uint32_t both[2] = {0, 1};
 /* Every entry has the key of another set; the first that this set looks at is being left just now. */
 static struct barrier_entry *crowd(acp_engine *e)
 {
-    struct party *p = party_take(e, both, 2, 0);
+    struct party *p = team_acquire(e, both, 2, 0);
     uint64_t key = p->key;
     struct barrier_entry *first = &e->doors->barriers[key / 2 % BARRIER_ENTRIES];
-    party_give(e, p);
+    team_release(e, p);
     for (uint64_t i = 0; i < BARRIER_ENTRIES; i++)
         atomic_store(&e->doors->barriers[i].key, (key ^ (i + 1) << 32) | 1);
     atomic_fetch_add(&first->state, 1);
@@ -48,7 +48,7 @@ static void meet_where_all_entries_are_taken(struct cluster *c, uint32_t rank, a
             first = crowd(e);
         pthread_barrier_wait(&step);
         for (int i = 0; i < round % 64 * 16; i++)
-            cpu_relax();
+            linux_cpu_relax();
         if (rank == 1)
             atomic_fetch_sub(&first->state, 1);
         CHECK(acp_barrier(e, both, 2, 0, LATE_NS) == ACP_OK);
@@ -197,7 +197,7 @@ static void leave_under_way(struct cluster *c, uint32_t rank, acp_engine *e, acp
     until((int)c->count);
     if (rank == last) {
         for (uint32_t i = 0; i < last; i++)
-            while (doing_of(c->engines[i]->control) == ACP_DOING_COMPUTE)
+            while (layout_doing(c->engines[i]->control) == ACP_DOING_COMPUTE)
                 sched_yield();
         acp_engine_leave(e, last, last + 1);
         CHECK(acp_barrier(e, NULL, 0, PURPOSE_FINALIZE, LATE_NS) == ACP_OK);
@@ -251,23 +251,23 @@ static void who_leaves_has_come_or_has_not(void)
     struct cluster c;
     cluster_start(&c, 2, 2, ACP_PATH_ANY, CLUSTER_SHARED);
     acp_engine *e = c.engines[0];
-    struct party *p = party_take(e, NULL, 0, 0);
+    struct party *p = team_acquire(e, NULL, 0, 0);
     struct peer *last = peer_of_slot(e, 1);
     uint64_t long_ago = 1;
     e->sync.met_key = last->met_key = p->key;
     e->sync.meetings = last->meetings = 5;
-    CHECK(party_trouble(e, p) == ACP_OK);
+    CHECK(team_check(e, p) == ACP_OK);
     e->job.leavers = 1;
-    CHECK(party_trouble(e, p) == ACP_OK);
-    last->leaving = now_ns();
-    CHECK(party_trouble(e, p) == ACP_E_FINALIZING && acp_trouble_rank(e) == 1);
+    CHECK(team_check(e, p) == ACP_OK);
+    last->leaving = linux_now_ns();
+    CHECK(team_check(e, p) == ACP_E_FINALIZING && acp_trouble_rank(e) == 1);
     last->leaving = long_ago;
     last->meetings = 6;
-    CHECK(party_trouble(e, p) == ACP_OK);
+    CHECK(team_check(e, p) == ACP_OK);
     last->met_key++; /* in another set */
-    CHECK(party_trouble(e, p) == ACP_E_FINALIZING);
+    CHECK(team_check(e, p) == ACP_E_FINALIZING);
     last->leaving = 0;
-    party_give(e, p);
+    team_release(e, p);
     cluster_stop(&c);
 }
 

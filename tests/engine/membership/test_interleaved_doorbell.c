@@ -44,18 +44,18 @@ static bool is_there(void *nothing)
 static void doze_until_there(void)
 {
     while (!is_there(NULL))
-        doze(&waiter, is_there, NULL, ACP_FOREVER);
+        doorbell_doze(&waiter, is_there, NULL, ACP_FOREVER);
 }
 
 static void another_ring(void)
 {
-    doze_ring(&doors);
+    doorbell_wake(&doors);
 }
 
 static void bring(void)
 {
     __atomic_store_n(&word, 1, __ATOMIC_RELEASE);
-    doze_ring(&doors);
+    doorbell_wake(&doors);
 }
 
 static const struct scenario dozing = {
@@ -93,7 +93,7 @@ static void write_word(void)
 {
     __atomic_store_n(&word, 1, __ATOMIC_RELEASE);
     if (atomic_load_explicit(&doors.watching, memory_order_relaxed))
-        watch_hit(&writer, &waiters, 64, 8);
+        doorbell_notify(&writer, &waiters, 64, 8);
 }
 
 static const struct scenario waiting = {

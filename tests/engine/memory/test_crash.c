@@ -115,19 +115,19 @@ static struct world *world_of(struct actor *a, const struct book *book)
 static bool make_room(struct actor *a, struct world *w, struct hold *hold)
 {
     uint64_t room = w->room ? w->room * 2 : 2, block;
-    section_begin(hold);
-    int rc = section_take(hold, room * sizeof(struct element), &block);
+    transaction_begin(hold);
+    int rc = transaction_take(hold, room * sizeof(struct element), &block);
     if (rc == ACP_E_BUSY) {
-        section_cancel(hold);
+        transaction_cancel(hold);
         return false;
     }
     CHECK(rc == ACP_OK);
     memcpy(a->heap.base + block, a->heap.base + w->data, w->size * sizeof(struct element));
     if (w->data)
-        section_drop(hold, w->data);
-    section_set(hold, &w->data, block);
-    section_set(hold, &w->room, room);
-    section_commit(hold);
+        transaction_drop(hold, w->data);
+    transaction_set(hold, &w->data, block);
+    transaction_set(hold, &w->room, room);
+    transaction_commit(hold);
     return true;
 }
 
@@ -137,25 +137,25 @@ static void put_in(struct actor *a, struct world *w, const struct step *s, struc
     while (w->size == w->room && !make_room(a, w, hold))
         sched_yield();
     uint64_t place = w->data + at * width;
-    section_begin(hold);
+    transaction_begin(hold);
     if (at < w->size)
-        section_shift(hold, place + width, place, (w->size - at) * width);
+        transaction_shift(hold, place + width, place, (w->size - at) * width);
     struct element *e = (struct element *)(void *)(a->heap.base + place);
     for (uint64_t i = 0; i < WORDS; i++)
         e->word[i] = s->value * (i + 1);
-    section_set(hold, &w->size, w->size + 1);
-    section_commit(hold);
+    transaction_set(hold, &w->size, w->size + 1);
+    transaction_commit(hold);
 }
 
 static void take_out(struct world *w, const struct step *s, struct hold *hold)
 {
     uint64_t width = sizeof(struct element), place = w->data + s->at * width;
-    section_begin(hold);
+    transaction_begin(hold);
     if (s->at + s->count < w->size)
-        section_move(hold, place, place + s->count * width,
-                     (w->size - s->at - s->count) * width);
-    section_set(hold, &w->size, w->size - s->count);
-    section_commit(hold);
+        transaction_move(hold, place, place + s->count * width,
+                         (w->size - s->at - s->count) * width);
+    transaction_set(hold, &w->size, w->size - s->count);
+    transaction_commit(hold);
 }
 
 static void toggle(struct actor *a, struct world *w, const struct step *s)
@@ -165,8 +165,8 @@ static void toggle(struct actor *a, struct world *w, const struct step *s)
                    : heap_take(a->lane, &a->heap, crash_size(&state) * (1 + s->value % 4), slot,
                                ACP_FOREVER);
     CHECK(rc == ACP_OK);
-    if (heap_untidy(&a->heap))
-        CHECK(heap_sweep(a->lane, &a->heap, false, ACP_FOREVER) == ACP_OK);
+    if (heap_pages_sweep_due(&a->heap))
+        CHECK(heap_pages_sweep(a->lane, &a->heap, false, ACP_FOREVER) == ACP_OK);
 }
 
 static void row(struct actor *a, struct world *w, const struct step *s)
@@ -185,25 +185,25 @@ static void perform(struct actor *a, struct world *w, uint64_t k)
         return;
     }
     if (s.kind == SWEEP) {
-        CHECK(heap_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK);
+        CHECK(heap_pages_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK);
         return;
     }
     if (s.kind == ROW) {
         row(a, w, &s);
         return;
     }
-    CHECK(section_enter(&hold, a->lane, &w->section, &a->heap, ACP_FOREVER) == ACP_OK);
+    CHECK(transaction_enter(&hold, a->lane, &w->section, &a->heap, ACP_FOREVER) == ACP_OK);
     if (s.kind == ERASE) {
         take_out(w, &s, &hold);
     } else if (s.kind == TRANSFER) {
-        section_begin(&hold);
-        section_set(&hold, &w->left, w->left + s.value);
-        section_set(&hold, &w->right, w->right - s.value);
-        section_commit(&hold);
+        transaction_begin(&hold);
+        transaction_set(&hold, &w->left, w->left + s.value);
+        transaction_set(&hold, &w->right, w->right - s.value);
+        transaction_commit(&hold);
     } else {
         put_in(a, w, &s, &hold);
     }
-    section_leave(&hold);
+    transaction_leave(&hold);
 }
 
 static void act(struct actor *a, struct record *record, uint64_t k)
@@ -264,7 +264,7 @@ static void world_create(struct actor *a, struct book *book)
     CHECK(heap_take(a->lane, &a->heap, sizeof(struct world), &book->world, ACP_FOREVER) == ACP_OK);
     struct world *w = world_of(a, book);
     memset(w, 0, sizeof *w);
-    section_create(&w->section);
+    transaction_lock_create(&w->section);
     book->record.begun = book->record.ended = 0;
 }
 

@@ -124,7 +124,7 @@ static void a_wrong_foot_is_seen(struct actor *a)
     uint64_t other = take(a, 64), apart = take(a, 64), one = take(a, 200), two = take(a, 64);
     CHECK(give(a, other) == ACP_OK && give(a, one) == ACP_OK);
     uint64_t at = two - BLOCK_HEAD, *foot = (uint64_t *)(void *)(a->heap.base + at - 8), size = *foot;
-    CHECK(size == block_size(&a->heap, one - BLOCK_HEAD));
+    CHECK(size == heap_block_size(&a->heap, one - BLOCK_HEAD));
     const uint64_t wrong[] = {0,          16,     size - 16,        size + 16, at - (apart - BLOCK_HEAD),
                               at - (other - BLOCK_HEAD), at, at + 16, UINT64_MAX - 15};
     for (uint32_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -146,19 +146,19 @@ static void full_and_empty(struct actor *a, int fd)
         count++;
     CHECK(a->lane->fault.status == ACP_E_FULL && count * 100000 > limit - (1 << 20));
     check_heap(a);
-    CHECK(file_bytes(fd) <= limit + heap_head_size(CRASH_SPAN));
+    CHECK(file_bytes(fd) <= limit + heap_create_bytes(CRASH_SPAN));
     for (uint32_t i = 0; i < count; i += 2)
         CHECK(give(a, block[i]) == ACP_OK);
     CHECK(!take(a, 200000));
     for (uint32_t i = 1; i < count; i += 2)
         CHECK(give(a, block[i]) == ACP_OK);
-    CHECK(heap_sweep(a->lane, &a->heap, false, ACP_FOREVER) == ACP_OK);
+    CHECK(heap_pages_sweep(a->lane, &a->heap, false, ACP_FOREVER) == ACP_OK);
     CHECK(check_heap(a) == 0 && a->heap.head->fragments == 1);
     CHECK(a->heap.head->committed <= 5 << 20);
-    CHECK(file_bytes(fd) <= a->heap.head->committed + heap_head_size(CRASH_SPAN));
+    CHECK(file_bytes(fd) <= a->heap.head->committed + heap_create_bytes(CRASH_SPAN));
     uint64_t most = take(a, limit - (1 << 20));
     CHECK(most && give(a, most) == ACP_OK);
-    CHECK(heap_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK);
+    CHECK(heap_pages_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK);
     crash_others = limit - (2 << 20); /* arrays take the rest */
     CHECK(!take(a, 4 << 20));
     crash_others = 0;
@@ -178,21 +178,21 @@ static void what_is_wanted_again_stays(struct actor *a)
     for (uint32_t i = 0; i < 20; i++) {
         uint64_t block = take(a, 12 << 20);
         CHECK(block && give(a, block) == ACP_OK);
-        swept += heap_untidy(&a->heap);
-        CHECK(!heap_untidy(&a->heap) ||
-              heap_sweep(a->lane, &a->heap, false, ACP_FOREVER) == ACP_OK);
+        swept += heap_pages_sweep_due(&a->heap);
+        CHECK(!heap_pages_sweep_due(&a->heap) ||
+              heap_pages_sweep(a->lane, &a->heap, false, ACP_FOREVER) == ACP_OK);
         CHECK(head->committed <= head->kept + (2 << 20));
     }
     CHECK(swept > 0 && swept < 4 && head->kept > KEPT_LEAST);
     for (uint32_t i = 0; i < 4; i++) {
         uint64_t block = take(a, 50 << 20);
         CHECK(block && give(a, block) == ACP_OK);
-        CHECK(heap_sweep(a->lane, &a->heap, false, ACP_FOREVER) == ACP_OK);
+        CHECK(heap_pages_sweep(a->lane, &a->heap, false, ACP_FOREVER) == ACP_OK);
     }
     CHECK(head->kept == 16 << 20 && head->committed <= 17 << 20);
     head->limit = limit;
     head->kept = KEPT_LEAST;
-    CHECK(check_heap(a) == 0 && heap_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK);
+    CHECK(check_heap(a) == 0 && heap_pages_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK);
 }
 
 /* The map of the last lists names one that there is not. */
@@ -200,7 +200,7 @@ static void a_map_that_is_written_over_is_swept(struct actor *a)
 {
     uint64_t *map = &a->heap.head->class_map[HEAP_LEVELS - 1], before = *map;
     *map |= 1ull << 40;
-    CHECK(heap_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK);
+    CHECK(heap_pages_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK);
     *map = before;
     CHECK(check_heap(a) == 0);
 }
@@ -212,13 +212,13 @@ static void last_block_is_found(struct actor *a)
     a->heap.head->limit = room;
     uint64_t all = take(a, (33 << 20) - 1016), some = take(a, 5000);
     CHECK(all && some);
-    uint64_t rest = a->heap.end + 16 - some - block_size(&a->heap, some - 16);
+    uint64_t rest = a->heap.end + 16 - some - heap_block_size(&a->heap, some - 16);
     uint64_t behind = take(a, rest - 16);
     CHECK(behind && !take(a, 1));
     CHECK(give(a, all) == ACP_OK && (all = take(a, (33 << 20) - 1016)) && !take(a, 1));
     CHECK(give(a, behind) == ACP_OK && give(a, some) == ACP_OK && give(a, all) == ACP_OK);
     CHECK(check_heap(a) == 0 && a->heap.head->fragments == 1);
-    CHECK(heap_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK);
+    CHECK(heap_pages_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK);
     a->heap.head->limit = limit;
 }
 
@@ -233,8 +233,8 @@ static void little_is_wasted(struct actor *a)
             CHECK(heap_give(a->lane, &a->heap, &block[i], ACP_FOREVER) == ACP_OK);
         else
             CHECK((block[i] = take(a, crash_random(&state) % (1 << 20))));
-        if (heap_untidy(&a->heap))
-            CHECK(heap_sweep(a->lane, &a->heap, false, ACP_FOREVER) == ACP_OK);
+        if (heap_pages_sweep_due(&a->heap))
+            CHECK(heap_pages_sweep(a->lane, &a->heap, false, ACP_FOREVER) == ACP_OK);
         used += a->heap.head->used;
         committed += a->heap.head->committed;
     }
@@ -263,8 +263,8 @@ static void *toil(void *argument)
             CHECK((block[i] = take(&a, crash_size(&state) + 1)));
             a.heap.base[block[i]] = (unsigned char)t->lane;
         }
-        if (heap_untidy(&a.heap))
-            heap_sweep(a.lane, &a.heap, false, ACP_FOREVER);
+        if (heap_pages_sweep_due(&a.heap))
+            heap_pages_sweep(a.lane, &a.heap, false, ACP_FOREVER);
     }
     for (uint32_t i = 0; i < 32; i++)
         CHECK(!block[i] || give(&a, block[i]) == ACP_OK);
@@ -291,16 +291,16 @@ static void sweep_and_die(struct actor *a)
     struct hold sweep, hold;
     bool dead;
     a->engine->row.pid = (uint32_t)getpid(); /* whose the locks are that it takes */
-    a->engine->row.start_time = process_start_time(a->engine->row.pid, &dead);
-    CHECK(section_enter(&sweep, a->lane, &h->head->sweeper, h, ACP_FOREVER) == ACP_OK);
-    CHECK(section_enter(&hold, a->lane, &h->head->section, h, ACP_FOREVER) == ACP_OK);
-    uint64_t at = list_find(h, SWEPT);
-    section_begin(&sweep);
-    section_begin(&hold);
-    block_reserve(&hold, at);
-    section_set(&hold, &h->head->sweeper.fresh[0], at + BLOCK_HEAD);
-    section_commit(&hold);
-    section_leave(&hold);
+    a->engine->row.start_time = linux_start_time(a->engine->row.pid, &dead);
+    CHECK(transaction_enter(&sweep, a->lane, &h->head->sweeper, h, ACP_FOREVER) == ACP_OK);
+    CHECK(transaction_enter(&hold, a->lane, &h->head->section, h, ACP_FOREVER) == ACP_OK);
+    uint64_t at = size_class_find(h, SWEPT);
+    transaction_begin(&sweep);
+    transaction_begin(&hold);
+    heap_block_reserve(&hold, at);
+    transaction_set(&hold, &h->head->sweeper.fresh[0], at + BLOCK_HEAD);
+    transaction_commit(&hold);
+    transaction_leave(&hold);
     _exit(0);
 }
 
@@ -312,7 +312,7 @@ static void what_a_sweeper_has_comes_back(struct actor *a)
         if (!child)
             sweep_and_die(a);
         CHECK(!was_killed(child));
-        CHECK(list_find(&a->heap, 100) == 0);
+        CHECK(size_class_find(&a->heap, 100) == 0);
         if (!rows) {
             CHECK((block = take(a, 100)) && give(a, block) == ACP_OK);
             continue;

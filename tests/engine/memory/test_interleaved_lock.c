@@ -13,12 +13,12 @@ static acp_lane lane = {.engine = &engine, .index = LANE_CALLER};
 static struct section section;
 static uint64_t guarded;
 
-uint64_t now_ns(void)
+uint64_t linux_now_ns(void)
 {
     return 1; /* no wait is over because of the time */
 }
 
-uint64_t process_start_time(uint32_t pid, bool *dead)
+uint64_t linux_start_time(uint32_t pid, bool *dead)
 {
     CHECK(pid == DEAD_PID); /* of itself a process knows it */
     *dead = true;
@@ -67,13 +67,13 @@ static void start_with_predecessor(void)
 static void change_and_unlock(void)
 {
     guarded++; /* lost, if two are here at once */
-    section_unlock(&section);
+    transaction_lock_release(&section);
 }
 
 /* As section_enter does it, but for the looks at the lock before the wait. */
 static void add(void)
 {
-    if (!section_try(&lane, &section) && !lock_take(&lane, &section, 0))
+    if (!transaction_lock_try(&lane, &section) && !lock_take(&lane, &section, 0))
         MUST(lock_for(&lane, &section, SLICE_NS) == 0);
     change_and_unlock();
 }

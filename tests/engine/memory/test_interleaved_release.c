@@ -52,7 +52,7 @@ static void ends(acp_engine *e, const unsigned char *low, const unsigned char *h
     (void)high;
 }
 
-void progress_kick(acp_engine *e)
+void doorbell_kick(acp_engine *e)
 {
     (void)e;
 }
@@ -86,7 +86,7 @@ static void start(void)
 static void release(void)
 {
     MUST(acp_segment_retire(&owners_lane, acp_ga(0, 0, REGION), 0, NULL) == ACP_OK);
-    while (segment_retirees_step(&owner))
+    while (retire_step(&owner))
         il_relax();
     __atomic_store_n(&given, 1, __ATOMIC_RELAXED);
     MUST(il_settled(&bytes));

@@ -12,20 +12,20 @@ static struct heap heap = {.head = &head};
 static struct section section;
 static uint64_t pair[2];
 
-int section_lock(acp_lane *l, struct section *s, int64_t patience_ns)
+int transaction_lock_wait(acp_lane *l, struct section *s, int64_t patience_ns)
 {
     (void)l;
     (void)patience_ns;
     return il_lock(&s->lock);
 }
 
-bool section_try(acp_lane *l, struct section *s)
+bool transaction_lock_try(acp_lane *l, struct section *s)
 {
     (void)l;
     return !il_trylock(&s->lock);
 }
 
-void section_unlock(struct section *s)
+void transaction_lock_release(struct section *s)
 {
     il_unlock(&s->lock);
 }
@@ -50,7 +50,7 @@ static void start(void)
 
 static void enter_section(struct hold *hold)
 {
-    MUST(section_enter(hold, &lane, &section, &heap, ACP_FOREVER) == ACP_OK);
+    MUST(transaction_enter(hold, &lane, &section, &heap, ACP_FOREVER) == ACP_OK);
 }
 
 /* What is changed in place, without the journal. */
@@ -59,10 +59,10 @@ static void write_pair(void)
     struct hold hold;
     const uint64_t values[2] = {7, 7};
     enter_section(&hold);
-    section_begin(&hold);
-    words_in(pair, values, sizeof values);
-    section_commit(&hold);
-    section_leave(&hold);
+    transaction_begin(&hold);
+    atomic_words_in(pair, values, sizeof values);
+    transaction_commit(&hold);
+    transaction_leave(&hold);
 }
 
 static void write_pair_openly(void)
@@ -70,18 +70,18 @@ static void write_pair_openly(void)
     struct hold hold;
     const uint64_t values[2] = {7, 7};
     enter_section(&hold);
-    section_open(&hold);
-    words_in(pair, values, sizeof values);
-    section_close(&hold);
-    section_leave(&hold);
+    transaction_open(&hold);
+    atomic_words_in(pair, values, sizeof values);
+    transaction_close(&hold);
+    transaction_leave(&hold);
 }
 
 static void read_pair(void)
 {
     uint64_t seen[2];
-    uint64_t version = section_look(&section);
-    words_out(seen, pair, sizeof seen);
-    if (section_same(&section, version))
+    uint64_t version = transaction_version(&section);
+    atomic_words_out(seen, pair, sizeof seen);
+    if (transaction_unchanged(&section, version))
         MUST(seen[0] == seen[1]);
 }
 
@@ -89,10 +89,10 @@ static void add(void)
 {
     struct hold hold;
     enter_section(&hold);
-    section_begin(&hold);
-    section_set(&hold, &pair[0], load(&pair[0]) + 1);
-    section_commit(&hold);
-    section_leave(&hold);
+    transaction_begin(&hold);
+    transaction_set(&hold, &pair[0], load(&pair[0]) + 1);
+    transaction_commit(&hold);
+    transaction_leave(&hold);
 }
 
 static void check_sum(void)

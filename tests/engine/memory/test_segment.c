@@ -135,7 +135,7 @@ static void release_waits(acp_engine *owner, acp_lane *insider)
     void *data;
     uint64_t ticket;
     CHECK(acp_memory_alloc(lane, 4096, 0, &ga, &data) == ACP_OK);
-    const struct translation *t = lane_find(insider, ROLE_DST, ga, 8);
+    const struct translation *t = translate_find(insider, ROLE_DST, ga, 8);
     CHECK(t && enter(t, ROLE_DST));
     CHECK(acp_segment_retire(lane, ga, 0, &ticket) == ACP_OK);
     CHECK(acp_segment_quiet(owner, ticket, 20000000) == ACP_E_TIMEOUT);
@@ -222,11 +222,11 @@ static void writer_that_ended_is_heard(acp_engine *owner, acp_lane *lane)
     acp_handle_t pending;
     CHECK(acp_put(lane, acp_starter(owner, 0), &word, 8, &pending) == ACP_OK && !pending);
     CHECK(pthread_create(&guest, NULL, come_and_go, owner) == 0);
-    while (!leader_try(owner))
+    while (!progress_leader_try(owner))
         sched_yield();
     while (visits < VISITS || shm_ring_due(owner) == DUE_NOW)
         progress_poll(owner);
-    leader_release(owner);
+    progress_leader_release(owner);
     pthread_join(guest, NULL);
     CHECK(acp_get(lane, &word, acp_starter(owner, 0), 8, &pending) == ACP_OK && !pending);
     CHECK(word == VISITS);
@@ -260,12 +260,12 @@ static void who_still_has_a_thread_lives(void)
         CHECK(f && fgets(text, sizeof text, f));
         fclose(f);
     }
-    uint64_t start = process_start_time((uint32_t)child, &dead);
-    CHECK(!dead && process_lives((uint32_t)child, start));
+    uint64_t start = linux_start_time((uint32_t)child, &dead);
+    CHECK(!dead && linux_process_lives((uint32_t)child, start));
     CHECK(kill(child, SIGKILL) == 0);
     siginfo_t how;
     CHECK(waitid(P_PID, (id_t)child, &how, WEXITED | WNOWAIT) == 0);
-    CHECK(!process_lives((uint32_t)child, start));
+    CHECK(!linux_process_lives((uint32_t)child, start));
     CHECK(waitpid(child, NULL, 0) == child);
 }
 

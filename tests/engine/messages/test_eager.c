@@ -28,7 +28,7 @@ static bool put(struct cluster *c, uint64_t context, uint64_t value)
 static bool take(acp_engine *e, uint64_t context, uint64_t *value)
 {
     acp_envelope m = {.context = context, .source = 0, .size = 8};
-    bool is = eager_take(e, &m, value);
+    bool is = eager_slot_take(e, &m, value);
     CHECK(!is || (m.size == 8 && m.note == *value * 3));
     return is;
 }
@@ -56,17 +56,18 @@ static void one_at_a_time(void)
         cluster_stop(&c);
         return;
     }
-    CHECK(put(&c, 5, 50) && eager_here(e, 5, 0));
+    CHECK(put(&c, 5, 50) && eager_slot_has(e, 5, 0));
     CHECK(!put(&c, 5 + EAGER_EACH, 60)); /* the slot is full */
-    CHECK(!eager_here(e, 5 + EAGER_EACH, 0) && !eager_here(e, 5, EAGER_SLOTS) && !take(e, 5 + EAGER_EACH, &value));
+    CHECK(!eager_slot_has(e, 5 + EAGER_EACH, 0) && !eager_slot_has(e, 5, EAGER_SLOTS));
+    CHECK(!take(e, 5 + EAGER_EACH, &value));
     CHECK(put(&c, 6, 60) && take(e, 6, &value) && value == 60);
     CHECK(take(e, 5, &value) && value == 50 && !take(e, 5, &value));
     CHECK(put(&c, 6, 60));
-    eager_close(e);
-    CHECK(AGAIN(eager_clear(lane)) == ACP_OK && !take(e, 6, &value));
+    eager_slot_close(e);
+    CHECK(AGAIN(eager_slot_flush(lane)) == ACP_OK && !take(e, 6, &value));
     CHECK(!put(&c, 7, 70)); /* they are closed */
     CHECK(receive(lane, 6) == 60);
-    eager_open(e);
+    eager_slot_open(e);
     CHECK(put(&c, 7, 70) && take(e, 7, &value) && value == 70);
     cluster_stop(&c);
 }
@@ -90,13 +91,13 @@ static void send_all(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *
         uint64_t value = 0;
         random = random * 1664525u + 1013904223u;
         for (uint32_t look = random >> 24; !value && look; look--)
-            if (eager_here(e, i, 0))
+            if (eager_slot_has(e, i, 0))
                 CHECK(take(e, i, &value));
         if (!value) {
-            eager_close(e);
-            CHECK(AGAIN(eager_clear(lane)) == ACP_OK);
+            eager_slot_close(e);
+            CHECK(AGAIN(eager_slot_flush(lane)) == ACP_OK);
             value = receive(lane, i);
-            eager_open(e);
+            eager_slot_open(e);
         }
         CHECK(value == i * 11);
     }
@@ -126,10 +127,10 @@ static void nothing_is_left_in_what_is_closed(struct cluster *c)
             CHECK(take(e, i, &value) && value == i);
             continue;
         }
-        eager_close(e);
-        CHECK(AGAIN(eager_clear(lane)) == ACP_OK && !eager_here(e, i, 0));
+        eager_slot_close(e);
+        CHECK(AGAIN(eager_slot_flush(lane)) == ACP_OK && !eager_slot_has(e, i, 0));
         CHECK(receive(lane, i) == i);
-        eager_open(e);
+        eager_slot_open(e);
     }
 }
 
@@ -233,13 +234,13 @@ static void what_came_too_late_is_gone(void)
     cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
     acp_engine *e = c.engines[1];
     const struct mailbox *box = box_of(e);
-    mail_context_ends(e, 66, true);
+    purge_finished_add(e, 66, true);
     (void)put(&c, 66, 660); /* not so if there is one processor */
     for (uint64_t i = 0; i < 2000; i++)
-        mail_context_ends(e, 5000 + i, false);
-    eager_close(e);
-    CHECK(AGAIN(eager_clear(acp_engine_lane(e))) == ACP_OK && box->kept == 0);
-    eager_open(e);
+        purge_finished_add(e, 5000 + i, false);
+    eager_slot_close(e);
+    CHECK(AGAIN(eager_slot_flush(acp_engine_lane(e))) == ACP_OK && box->kept == 0);
+    eager_slot_open(e);
     cluster_stop(&c);
 }
 

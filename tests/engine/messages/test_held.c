@@ -140,15 +140,15 @@ static void an_interrupted_return(struct cluster *c, uint32_t rank, acp_engine *
     small_mailbox(rank, e, lane);
     if (rank == 0) {
         uint64_t before = used(lane);
-        struct heap *h = mail_heap(e, e->job.own);
+        struct heap *h = match_heap(e, e->job.own);
         struct hold hold;
         paint(room, LONG, 7);
         post_message(lane, 1, 5, room, LONG);
         CHECK(used(lane) >= before + LONG);
-        CHECK(section_enter(&hold, lane, &h->head->section, h, ACP_FOREVER) == ACP_OK);
+        CHECK(transaction_enter(&hold, lane, &h->head->section, h, ACP_FOREVER) == ACP_OK);
         atomic_store(&stage, 1);
         UNTIL(atomic_load(&stage) == 2);
-        section_leave(&hold);
+        transaction_leave(&hold);
         UNTIL(used(lane) == before);
     } else {
         UNTIL(atomic_load(&stage) == 1);
@@ -265,17 +265,17 @@ static void an_unwanted_pull(struct cluster *c, uint32_t rank, acp_engine *e, ac
         UNTIL(atomic_load(&stage) == 7);
         acp_context_ends(e, ENDS);
         for (bool under_way = false; !under_way; sched_yield()) {
-            UNTIL(leader_try(e));
+            UNTIL(progress_leader_try(e));
             under_way = e->mail.unwanted && e->mail.unwanted->pull && !acp_quiet(e);
             if (under_way)
                 e->mail.era++;
-            leader_release(e);
+            progress_leader_release(e);
         }
-        progress_kick(e);
+        doorbell_kick(e);
         usleep(100000); /* it looks */
-        UNTIL(leader_try(e));
+        UNTIL(progress_leader_try(e));
         CHECK(e->mail.unwanted);
-        leader_release(e);
+        progress_leader_release(e);
         atomic_store(&stage, 8);
         UNTIL(acp_quiet(e));
     }

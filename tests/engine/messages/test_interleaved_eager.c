@@ -18,22 +18,22 @@ static struct eager_slot *const slot = &((struct mailbox *)(void *)head.root)->e
 static _Atomic uint32_t brought, recalled; /* to the mailbox: by the receiver, or the sender */
 static _Atomic uint32_t taken;
 
-struct heap *mail_heap(acp_engine *e, struct peer *p)
+struct heap *match_heap(acp_engine *e, struct peer *p)
 {
     (void)e;
     (void)p;
     return &heap;
 }
 
-bool mail_context_ended(const struct mailbox *box, uint64_t context)
+bool purge_finished_has(const struct mailbox *box, uint64_t context)
 {
     (void)box;
     (void)context;
     return true;
 }
 
-int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *m, const void *data, bool whole, uint32_t by,
-                struct landing *landing)
+int match_arrive(acp_lane *lane, struct peer *to, const acp_envelope *m, const void *data, bool whole, uint32_t by,
+                 struct landing *landing)
 {
     uint64_t text;
     (void)to;
@@ -71,21 +71,21 @@ static void put(void)
 {
     const uint64_t text = TEXT;
     const acp_envelope m = {.context = CONTEXT, .source = SENDER, .note = 9, .size = sizeof text};
-    if (!eager_put(&sender, &receivers, &m, &text))
+    if (!eager_slot_put(&sender, &receivers, &m, &text))
         atomic_fetch_add(&recalled, 1);
 }
 
 static void put_and_recall(void)
 {
     put();
-    eager_recall(&sender.lanes[LANE_CALLER], &receivers, CONTEXT);
+    eager_slot_recall(&sender.lanes[LANE_CALLER], &receivers, CONTEXT);
 }
 
 static bool take(void)
 {
     uint64_t text = 0;
     acp_envelope m = {.context = CONTEXT, .source = SENDER, .size = sizeof text};
-    if (!eager_take(&receiver, &m, &text))
+    if (!eager_slot_take(&receiver, &m, &text))
         return false;
     MUST(m.size == sizeof text && m.note == 9 && text == TEXT);
     atomic_fetch_add(&taken, 1);
@@ -95,8 +95,8 @@ static bool take(void)
 /* As who is to sleep does: from then on it looks at its mailbox only. */
 static void close_and_clear(void)
 {
-    eager_close(&receiver);
-    MUST(eager_clear(&receiver.lanes[LANE_CALLER]) == ACP_OK);
+    eager_slot_close(&receiver);
+    MUST(eager_slot_flush(&receiver.lanes[LANE_CALLER]) == ACP_OK);
 }
 
 static void take_or_close(void)
@@ -112,7 +112,7 @@ static void take_once(void)
 
 static void forget(void)
 {
-    eager_forget(&receiver);
+    eager_slot_purge(&receiver);
 }
 
 static void check_once(void)

@@ -5,7 +5,7 @@
 #include "core/state/peer.h"
 #include "messages/mailbox.h"
 
-void fault_point(void) {}
+void transaction_fault_point(void) {}
 
 /* Others may go on before bytes are copied. */
 static void *copy_as_step(void *to, const void *from, size_t size)
@@ -35,14 +35,14 @@ static struct ring_line *lines;
 static pthread_mutex_t section; /* of the mailbox */
 static uint32_t brought, mailed, taken; /* each thread counts what it has seen to have happened */
 
-struct heap *mail_heap(acp_engine *e, struct peer *p)
+struct heap *match_heap(acp_engine *e, struct peer *p)
 {
     (void)e;
     (void)p;
     return &heap;
 }
 
-int section_enter(struct hold *hold, acp_lane *lane, struct section *s, struct heap *h, int64_t patience_ns)
+int transaction_enter(struct hold *hold, acp_lane *lane, struct section *s, struct heap *h, int64_t patience_ns)
 {
     (void)s;
     (void)patience_ns;
@@ -51,20 +51,20 @@ int section_enter(struct hold *hold, acp_lane *lane, struct section *s, struct h
     return ACP_OK;
 }
 
-void section_leave(struct hold *hold)
+void transaction_leave(struct hold *hold)
 {
     (void)hold;
     pthread_mutex_unlock(&section);
 }
 
-bool growth_reaches(acp_engine *e, uint64_t slot)
+bool newcomers_find(acp_engine *e, uint64_t slot)
 {
     (void)e;
     return slot == SENDER;
 }
 
-int mail_place(struct hold *hold, struct peer *to, const acp_envelope *m, const void *data, uint64_t *word,
-               uint64_t value)
+int match_place(struct hold *hold, struct peer *to, const acp_envelope *m, const void *data, uint64_t *word,
+                uint64_t value)
 {
     uint64_t text;
     (void)hold;
@@ -117,7 +117,7 @@ static void put(void)
     if (put_text(TEXT))
         return;
     if (pair_ring_before(&sender, &receivers))
-        MUST(pair_ring_bring(&sender.lanes[LANE_CALLER], &receivers) == ACP_OK);
+        MUST(pair_ring_deliver_own(&sender.lanes[LANE_CALLER], &receivers) == ACP_OK);
     mailed++;
 }
 
@@ -125,7 +125,7 @@ static void put_and_bring(void)
 {
     put();
     if (pair_ring_before(&sender, &receivers))
-        MUST(pair_ring_bring(&sender.lanes[LANE_CALLER], &receivers) == ACP_OK);
+        MUST(pair_ring_deliver_own(&sender.lanes[LANE_CALLER], &receivers) == ACP_OK);
 }
 
 static bool take_one(uint64_t must)
@@ -147,21 +147,21 @@ static void take_once(void)
 static void clear(void)
 {
     struct hold hold;
-    section_enter(&hold, &receiver.lanes[LANE_LEADER], NULL, &heap, 0);
-    MUST(pair_ring_clear(&hold) == ACP_OK);
-    section_leave(&hold);
+    transaction_enter(&hold, &receiver.lanes[LANE_LEADER], NULL, &heap, 0);
+    MUST(pair_ring_deliver_all(&hold) == ACP_OK);
+    transaction_leave(&hold);
 }
 
 /* As recv.c does it: then the receive sleeps, and only its mailbox wakes it. */
 static void post(void)
 {
     struct hold hold;
-    section_enter(&hold, &receiver.lanes[LANE_CALLER], NULL, &heap, 0);
-    MUST(pair_ring_clear(&hold) == ACP_OK);
+    transaction_enter(&hold, &receiver.lanes[LANE_CALLER], NULL, &heap, 0);
+    MUST(pair_ring_deliver_all(&hold) == ACP_OK);
     __atomic_store_n(&box->posted, 1, __ATOMIC_RELEASE);
     atomic_thread_fence(memory_order_seq_cst);
-    MUST(pair_ring_clear(&hold) == ACP_OK);
-    section_leave(&hold);
+    MUST(pair_ring_deliver_all(&hold) == ACP_OK);
+    transaction_leave(&hold);
 }
 
 static void take_or_post(void)

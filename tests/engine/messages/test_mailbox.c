@@ -142,7 +142,7 @@ static void a_full_heap(void)
     int rc, fd = mail_memory(600 << 10);
     stage_start(&s, fd);
     box_of(&s)->bound = UINT64_MAX / 4;
-    while ((rc = mail_arrive(s.actor.lane, &s.owner, &e, &word, false, 1, &l)) == ACP_OK)
+    while ((rc = match_arrive(s.actor.lane, &s.owner, &e, &word, false, 1, &l)) == ACP_OK)
         word = ++count;
     CHECK(rc == ACP_E_FULL && count > 100 && check_lists_of(&s.actor.heap) == count);
     for (uint64_t i = 0; i < count; i++) {

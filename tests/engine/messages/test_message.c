@@ -66,7 +66,7 @@ static void waited_for(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane
             CHECK(got.size == sizes[i] && painted(p.theirs, got.size, i));
         } else if (rank == 1) {
             const struct control *there = c->engines[0]->control;
-            UNTIL(there->asleep && doing_of(there) == ACP_DOING_RECEIVE);
+            UNTIL(there->asleep && layout_doing(there) == ACP_DOING_RECEIVE);
             paint(p.mine, sizes[i], i);
             post_message(lane, 0, i, p.mine, sizes[i]);
         }
@@ -260,7 +260,7 @@ static void probed(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *la
         for (uint32_t i = 0; rank == 1 && i < 2 * SIZES; i++) {
             const struct control *there = c->engines[0]->control;
             if (i == 4)
-                UNTIL(there->asleep && doing_of(there) == ACP_DOING_PROBE);
+                UNTIL(there->asleep && layout_doing(there) == ACP_DOING_PROBE);
             paint(p.mine, sizes[i / 2], i);
             post_message(lane, 0, i, p.mine, sizes[i / 2]);
         }
@@ -304,13 +304,13 @@ static void lost(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane
     if (rank == 2) { /* it dies with a long message under way */
         acp_envelope envelope = {.source = 2, .tag = 8, .size = LARGE};
         struct landing landing;
-        CHECK(AGAIN(mail_arrive(lane, peer_of_slot(e, 0), &envelope, bytes, false, 2,
-                                &landing)) == ACP_OK && landing.open);
+        CHECK(AGAIN(match_arrive(lane, peer_of_slot(e, 0), &envelope, bytes, false, 2,
+                                 &landing)) == ACP_OK && landing.open);
         meet(e);
     } else if (rank == 1) {
         meet(e);
         const struct control *there = c->engines[0]->control;
-        UNTIL(there->asleep && doing_of(there) == ACP_DOING_RECEIVE);
+        UNTIL(there->asleep && layout_doing(there) == ACP_DOING_RECEIVE);
         peer_mark_lost(c->engines[0], peer_of_slot(c->engines[0], 2));
         post_message(lane, 0, 3, &word, 8);
     } else {
@@ -352,10 +352,10 @@ static void reset_by_another_thread(struct cluster *c, uint32_t rank, acp_engine
         uint64_t *attention = &r->letter->attention;
         CHECK(pthread_create(&thread, NULL, wait_for_it, r) == 0);
         UNTIL(__atomic_load_n(attention, __ATOMIC_RELAXED) != ATTENTION_NONE && e->control->asleep &&
-              doing_of(e->control) == ACP_DOING_RECEIVE);
+              layout_doing(e->control) == ACP_DOING_RECEIVE);
         e->mail.era++;
         __atomic_store_n(attention, THEIRS, __ATOMIC_RELAXED);
-        progress_kick(e);
+        doorbell_kick(e);
         pthread_join(thread, NULL);
         CHECK(__atomic_load_n(attention, __ATOMIC_RELAXED) == THEIRS);
         e->mail.era--;
@@ -397,7 +397,7 @@ static void bytes_that_do_not_come(struct cluster *c, uint32_t rank, acp_engine 
     uint64_t kept = kept_by(e);
     struct landing l;
     (void)c;
-    CHECK(AGAIN(mail_arrive(lane, e->job.own, &envelope, NULL, false, e->self, &l)) == ACP_OK && l.open);
+    CHECK(AGAIN(match_arrive(lane, e->job.own, &envelope, NULL, false, e->self, &l)) == ACP_OK && l.open);
     CHECK(kept_by(e) == kept + 1);
     mail_failed(lane, &l);
     UNTIL(kept_by(e) == kept);

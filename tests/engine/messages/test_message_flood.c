@@ -13,7 +13,7 @@
 
 static struct mailbox *box_of(acp_engine *e)
 {
-    return mailbox_of(mail_heap(e, e->job.own));
+    return mailbox_of(match_heap(e, e->job.own));
 }
 
 static uint64_t kept(acp_engine *e)
@@ -167,14 +167,14 @@ static void *hold_now_and_then(void *argument)
     struct section *s = &box_of(holder->engine)->section;
     acp_lane *lane = acp_engine_lane(holder->engine);
     for (uint64_t i = 1; !atomic_load(&holder->over); i++) {
-        uint64_t until = now_ns() + i * 2654435761u % 150000;
-        while (!section_try(lane, s))
-            cpu_relax();
-        while (now_ns() < until)
-            cpu_relax();
-        section_unlock(s);
-        for (until += i * 40503u % 3000; now_ns() < until;)
-            cpu_relax();
+        uint64_t until = linux_now_ns() + i * 2654435761u % 150000;
+        while (!transaction_lock_try(lane, s))
+            linux_cpu_relax();
+        while (linux_now_ns() < until)
+            linux_cpu_relax();
+        transaction_lock_release(s);
+        for (until += i * 40503u % 3000; linux_now_ns() < until;)
+            linux_cpu_relax();
     }
     return NULL;
 }

@@ -100,7 +100,7 @@ static void all_notice(struct stage *s, struct sender *from)
     CHECK(acp_receive(s->actor.lane, &want, NULL, &r) == ACP_E_DAMAGED);
     CHECK(s->actor.lane->fault.status == ACP_E_DAMAGED && box_of(s)->posted == 0);
     CHECK(pair_ring_before(from->actor.engine, &from->to));
-    CHECK(pair_ring_bring(from->actor.lane, &from->to) == ACP_E_DAMAGED);
+    CHECK(pair_ring_deliver_own(from->actor.lane, &from->to) == ACP_E_DAMAGED);
 }
 
 /* What a wild pointer writes is noticed, by whoever looks there. */

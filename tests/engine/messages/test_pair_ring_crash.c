@@ -173,9 +173,9 @@ static void release_first(struct stage *s)
     struct hold hold;
     struct pair_rings *all = &box_of(s)->rings;
     s->sources[1].lost = s->sources[1].left = true;
-    CHECK(section_enter(&hold, s->actor.lane, &box_of(s)->section, &s->actor.heap, ACP_FOREVER) == ACP_OK);
-    pair_ring_release(&hold);
-    section_leave(&hold);
+    CHECK(transaction_enter(&hold, s->actor.lane, &box_of(s)->section, &s->actor.heap, ACP_FOREVER) == ACP_OK);
+    pair_ring_deliver_release(&hold);
+    transaction_leave(&hold);
     CHECK(all->owned == 0 && all->rings[1].owner == 0 && !all->rings[1].lines && !all->rings[1].block);
     s->sources[1].lost = s->sources[1].left = false;
 }
@@ -239,7 +239,7 @@ static void one_that_brings_them_dies(void)
             sender_start(&from, fd, 1);
             fill_ring(&from, m);
             fault_left = fault + 1;
-            CHECK(pair_ring_bring(from.actor.lane, &from.to) == ACP_OK);
+            CHECK(pair_ring_deliver_own(from.actor.lane, &from.to) == ACP_OK);
             _exit(0);
         }
         died = was_killed(child);
@@ -308,7 +308,7 @@ static void what_may_be_taken_back_is_not_overwritten(void)
         owner = &s;
         other = &from;
         at_each_store = they_fill;
-        pair_ring_bring(from.actor.lane, &from.to);
+        pair_ring_deliver_own(from.actor.lane, &from.to);
         _exit(0);
     }
     CHECK(was_killed(child));
@@ -333,11 +333,11 @@ static void what_came_last_is_not_released(void)
     CHECK(by_ring(&from, want, 1));
     s.sources[1].lost = s.sources[1].left = true;
     for (uint32_t times = 0; times < 2; times++) {
-        CHECK(section_enter(&hold, s.actor.lane, &box_of(&s)->section, &s.actor.heap, ACP_FOREVER) == ACP_OK);
-        pair_ring_release(&hold);
+        CHECK(transaction_enter(&hold, s.actor.lane, &box_of(&s)->section, &s.actor.heap, ACP_FOREVER) == ACP_OK);
+        pair_ring_deliver_release(&hold);
         CHECK((box_of(&s)->rings.owned == 0) == (times == 1) && s.actor.engine->mail.losses == 1);
-        CHECK(pair_ring_clear(&hold) == ACP_OK);
-        section_leave(&hold);
+        CHECK(pair_ring_deliver_all(&hold) == ACP_OK);
+        transaction_leave(&hold);
     }
     CHECK(acp_receive(s.actor.lane, &want, NULL, &r) == ACP_OK && end_of(&s, r).note == 1);
     sender_end(&from);

@@ -40,7 +40,7 @@ static struct landing bring(acp_lane *lane, uint64_t room, acp_request **r, acp_
     paint(from, SIZE, 5);
     memset(to, 0xee, SIZE);
     *r = room ? ireceive(owner, 1, 1, to, room) : NULL;
-    CHECK(AGAIN(mail_arrive(lane, peer_of_slot(lane->engine, 0), &envelope, NULL, false, 1, &l)) ==
+    CHECK(AGAIN(match_arrive(lane, peer_of_slot(lane->engine, 0), &envelope, NULL, false, 1, &l)) ==
           ACP_OK);
     CHECK(l.open && l.matched == (room > 0));
     l.whole = from;
@@ -59,10 +59,10 @@ static void received(acp_lane *lane, acp_request *r, uint64_t room)
 static int fill(acp_lane *lane, struct landing *l)
 {
     uint64_t at = 0;
-    int rc = share_fill(lane, l, &at);
+    int rc = shared_copy_fill(lane, l, &at);
     CHECK((rc == ACP_OK) == (at == l->size));
     if (rc == ACP_OK)
-        mail_landed(lane, l);
+        deliver_complete(lane, l);
     return rc;
 }
 
@@ -73,8 +73,8 @@ static void both_copy(struct cluster *c, uint32_t helps, uint64_t room)
     acp_request *r;
     struct landing l = bring(its, room, &r, mine);
     uint64_t helped = 0;
-    CHECK(mail_open(its, &l) == ACP_OK && l.shares && l.letter->place == PLACE_SHARED);
-    while (helped < helps && request_follow(r))
+    CHECK(deliver_open(its, &l) == ACP_OK && l.shares && l.letter->place == PLACE_SHARED);
+    while (helped < helps && recv_follow(r))
         helped++;
     uint64_t claimed = l.letter->share.claimed;
     CHECK(helped ? claimed > 0 : claimed == 0);
@@ -92,13 +92,13 @@ static void asked_for_meanwhile(struct cluster *c, uint64_t room, bool follows)
     acp_request *r;
     struct landing l = bring(its, 0, &r, mine);
     const uint64_t there = 100000;
-    CHECK(mail_open(its, &l) == ACP_OK && !l.shares && l.letter->place == PLACE_BLOCK);
-    CHECK(mail_fill(its, &l, 0, from, there) == ACP_OK && !mail_wanted(&l));
-    CHECK(mail_taken(its, &l) == ACP_E_BUSY);
+    CHECK(deliver_open(its, &l) == ACP_OK && !l.shares && l.letter->place == PLACE_BLOCK);
+    CHECK(deliver_fill(its, &l, 0, from, there) == ACP_OK && !deliver_wanted(&l));
+    CHECK(deliver_taken(its, &l) == ACP_E_BUSY);
     r = ireceive(mine, ACP_ANY, 1, to, room);
-    CHECK(mail_wanted(&l) && AGAIN(mail_taken(its, &l)) == ACP_OK && share_goes(its->engine, &l));
-    share_open(its, &l, there);
-    CHECK(!follows || (request_follow(r) && painted(to, there + 32768, 5)));
+    CHECK(deliver_wanted(&l) && AGAIN(deliver_taken(its, &l)) == ACP_OK && shared_copy_usable(its->engine, &l));
+    shared_copy_open(its, &l, there);
+    CHECK(!follows || (recv_follow(r) && painted(to, there + 32768, 5)));
     CHECK(fill(its, &l) == ACP_OK);
     received(mine, r, room);
 }
@@ -109,9 +109,9 @@ static void a_helper_that_cannot(struct cluster *c)
     acp_lane *mine = acp_engine_lane(c->engines[0]), *its = acp_engine_lane(c->engines[1]);
     acp_request *r;
     struct landing l = bring(its, SIZE, &r, mine);
-    CHECK(mail_open(its, &l) == ACP_OK && l.shares);
+    CHECK(deliver_open(its, &l) == ACP_OK && l.shares);
     l.letter->share.from = 64;
-    CHECK(!request_follow(r) && l.letter->share.undone && !l.letter->share.helpers);
+    CHECK(!recv_follow(r) && l.letter->share.undone && !l.letter->share.helpers);
     CHECK(fill(its, &l) == ACP_OK);
     received(mine, r, SIZE);
 }
@@ -125,9 +125,9 @@ static void a_helper_that_may_not(struct cluster *c)
     for (uint32_t i = 0; i < sizeof errors / sizeof *errors; i++) {
         acp_request *r;
         struct landing l = bring(its, SIZE, &r, mine);
-        CHECK(mail_open(its, &l) == ACP_OK && l.shares);
+        CHECK(deliver_open(its, &l) == ACP_OK && l.shares);
         refusal = errors[i];
-        CHECK(!request_follow(r) && l.letter->share.undone && from_whom->shm.vm_refused == (i < 3));
+        CHECK(!recv_follow(r) && l.letter->share.undone && from_whom->shm.vm_refused == (i < 3));
         refusal = 0;
         from_whom->shm.vm_refused = 0;
         CHECK(fill(its, &l) == ACP_OK);
@@ -142,20 +142,20 @@ static void refused(struct cluster *c, bool begun)
     acp_request *r;
     struct landing l = bring(its, begun ? 0 : SIZE, &r, mine);
     uint64_t at = 0;
-    CHECK(mail_open(its, &l) == ACP_OK);
+    CHECK(deliver_open(its, &l) == ACP_OK);
     if (begun) {
-        CHECK(mail_fill(its, &l, 0, from, 65536) == ACP_OK);
+        CHECK(deliver_fill(its, &l, 0, from, 65536) == ACP_OK);
         r = ireceive(mine, 1, 1, to, SIZE);
-        CHECK(AGAIN(mail_taken(its, &l)) == ACP_OK);
-        share_open(its, &l, 65536);
+        CHECK(AGAIN(deliver_taken(its, &l)) == ACP_OK);
+        shared_copy_open(its, &l, 65536);
     }
-    CHECK(request_follow(r));
+    CHECK(recv_follow(r));
     l.letter->share.undone = 1;
     l.to->shm.vm_refused = 1;
-    CHECK(share_fill(its, &l, &at) == ACP_E_BUSY && !l.shares && at == (begun ? 65536 : 0));
+    CHECK(shared_copy_fill(its, &l, &at) == ACP_E_BUSY && !l.shares && at == (begun ? 65536 : 0));
     CHECK(l.letter->place == PLACE_BLOCK && l.letter->block);
-    CHECK(mail_fill(its, &l, at, from + at, SIZE - at) == ACP_OK);
-    mail_landed(its, &l);
+    CHECK(deliver_fill(its, &l, at, from + at, SIZE - at) == ACP_OK);
+    deliver_complete(its, &l);
     l.to->shm.vm_refused = 0;
     received(mine, r, SIZE);
 }
@@ -168,13 +168,13 @@ static void a_helper_that_stops(struct cluster *c)
     acp_request *r;
     struct landing l = bring(its, SIZE, &r, mine);
     uint64_t at = 0;
-    CHECK(mail_open(its, &l) == ACP_OK && l.shares);
+    CHECK(deliver_open(its, &l) == ACP_OK && l.shares);
     __atomic_store_n(&l.letter->share.helpers, 1, __ATOMIC_RELAXED);
-    CHECK(share_fill(its, &l, &at) == ACP_E_BUSY && at < SIZE && !acp_request_done(r));
+    CHECK(shared_copy_fill(its, &l, &at) == ACP_E_BUSY && at < SIZE && !acp_request_done(r));
     acp_request draft = {.engine = its->engine, .kind = REQUEST_SEND, .peer = l.to, .data = from,
                          .era = its->engine->mail.era, .landing = l, .step = STEP_FILL, .at = at};
     acp_request *send;
-    CHECK(send_wait(its, &draft, &send) == ACP_OK);
+    CHECK(message_send_queue_add(its, &draft, &send) == ACP_OK);
     CHECK(acp_request_wait(its->engine, send, 20000000) == ACP_E_TIMEOUT);
     CHECK(!acp_request_done(r) && AGAIN(acp_request_cancel(its, send)) == ACP_E_HANDLE);
     __atomic_store_n(&l.letter->share.helpers, 0, __ATOMIC_RELEASE);
@@ -215,7 +215,7 @@ int main(void)
 {
     struct cluster c;
     cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
-    mail_heap(c.engines[1], peer_of_slot(c.engines[1], 0));
+    match_heap(c.engines[1], peer_of_slot(c.engines[1], 0));
     cluster_run(&c, a_storm); /* and the peers are attached */
     for (uint32_t i = 0; i < 2; i++) {
         uint64_t room = i ? SIZE : SIZE / 2 + 3;

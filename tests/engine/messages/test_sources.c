@@ -46,7 +46,7 @@ static void lost_elsewhere(struct cluster *c, uint32_t rank, acp_engine *e, acp_
     } else if (rank == 1) {
         meet(e);
         const struct control *there = c->engines[0]->control;
-        UNTIL(there->asleep && doing_of(there) == ACP_DOING_RECEIVE);
+        UNTIL(there->asleep && layout_doing(there) == ACP_DOING_RECEIVE);
         mark_lost(c->engines[0], 2);
         take_message(lane, 0, 1, &word, 8);
         post_message(lane, 0, 5, &word, 8);

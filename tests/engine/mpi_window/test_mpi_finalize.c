@@ -35,26 +35,26 @@ static int status_of(void (*child)(void))
 static void test_calls_do_nothing(void)
 {
     CHECK(!is_there());
-    CHECK(mpi_never_finalize(0));
+    CHECK(skip_finalize_install(0));
     CHECK(is_there() && call() == 0);
-    CHECK(mpi_never_finalize(0) && call() == 0);
+    CHECK(skip_finalize_install(0) && call() == 0);
 }
 
 static void exit_3(void)
 {
-    CHECK(mpi_never_finalize(0));
+    CHECK(skip_finalize_install(0));
     exit(3);
 }
 
 static void exit_1_instead_of_0(void)
 {
-    CHECK(mpi_never_finalize(1));
+    CHECK(skip_finalize_install(1));
     exit(0);
 }
 
 static void exit_minus_1(void)
 {
-    CHECK(mpi_never_finalize(1));
+    CHECK(skip_finalize_install(1));
     exit(-1);
 }
 
@@ -79,7 +79,7 @@ static void say_program_s(void)
 
 static void write_and_end(void)
 {
-    CHECK(!atexit(say_mpi_s) && mpi_never_finalize(0) && !atexit(say_program_s));
+    CHECK(!atexit(say_mpi_s) && skip_finalize_install(0) && !atexit(say_program_s));
     FILE *file = fdopen(pipe_ends[1], "w");
     fputs("buffer", file);
     exit(0);

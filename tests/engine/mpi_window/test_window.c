@@ -157,7 +157,7 @@ static void put_awaited_by_two(void)
     cluster_start(&c, 2, 2, ACP_PATH_ANY, false);
     cluster_open_window(&c, true);
     acp_engine *e = c.engines[0];
-    while (!leader_try(e))
+    while (!progress_leader_try(e))
         sched_yield();
     CHECK(acp_put(acp_engine_lane(e), acp_starter(e, 1), &word, 8, &pending) == ACP_OK && pending);
     for (uint32_t others = 0; others < 2; others++) {
@@ -169,7 +169,7 @@ static void put_awaited_by_two(void)
         CHECK((read(e->progress.door_fd, &rings, sizeof rings) > 0) == others);
         CHECK(acp_put(acp_engine_lane(e), acp_starter(e, 1), &word, 8, &pending) == ACP_OK);
     }
-    leader_release(e);
+    progress_leader_release(e);
     done(e, pending, ACP_OK);
     cluster_close_window(&c);
     cluster_stop(&c);

@@ -153,7 +153,7 @@ static void test_an_answer_for_others_is_none(struct town *t)
     CHECK(stranger_let_prove(&s) && stranger_hear(&s, &f) && f.message.kind == ACP_SESSION);
     struct message session = {.kind = ACP_SESSION, .id = f.message.id};
     CHECK(stranger_say(&s, &session, 0, NULL, 0));
-    for (uint64_t asked = 0; asked < 3; asked += is_atomic(f.message.kind))
+    for (uint64_t asked = 0; asked < 3; asked += layout_is_atomic(f.message.kind))
         CHECK(stranger_hear(&s, &f));
     answer.id = first - 2; /* of none */
     stranger_say(&s, &answer, s.heard, NULL, 0);

@@ -147,7 +147,7 @@ static void what_fails_is_never_done(void)
     for (uint32_t i = 0; i < 2000; i++) {
         acp_handle_t bad = must(lane, acp_iput(lane, nowhere_at(e, 1), &word, 8, ACP_HANDLE_NULL));
         while (!atomic_load(&e->ops.failure_count))
-            CHECK(!order_met(e, lane, ACP_HANDLE_CONT));
+            CHECK(!op_table_order_met(e, lane, ACP_HANDLE_CONT));
         CHECK(acp_complete(e, bad, ACP_FOREVER) == ACP_OK);
         expect_failure(e, bad, false);
     }

@@ -165,7 +165,7 @@ static void all_answers_come_through_a_full_ring(void)
     acp_failure failure;
     uint64_t more, *words;
     void *address;
-    UNTIL(leader_try(e));
+    UNTIL(progress_leader_try(e));
     pthread_mutex_lock(&owner->lock);
     for (uint32_t i = 0; i < INBOX_CELLS; i++)
         CHECK(road_ring.send(&owner->lanes[LANE_LOCKED], p, 0, &nothing) == ACP_OK && !p->shm.backlog);
@@ -174,7 +174,7 @@ static void all_answers_come_through_a_full_ring(void)
     for (uint32_t i = 0; i < ATOMICS; i++)
         CHECK(acp_atomic(lane, ACP_ADD8, ACP_GA_NULL, acp_starter(e, 1), 1, 0, ACP_HANDLE_NULL));
     UNTIL(refused > 20);
-    leader_release(e);
+    progress_leader_release(e);
     usleep(20000); /* it reads what there is */
     none = false;
     CHECK(acp_complete(e, ACP_HANDLE_ALL, ACP_FOREVER) == ACP_OK);
@@ -299,8 +299,8 @@ static void messages_come_to_a_mailbox_that_is_held(void)
     acp_engine *e = c.engines[1];
     acp_lane *sender = acp_engine_lane(c.engines[0]), *receiver = acp_engine_lane(e);
     acp_request *sends[MESSAGES];
-    struct heap *h = mail_heap(e, e->job.own);
-    CHECK(section_enter(&hold, receiver, &mailbox_of(h)->section, h, ACP_FOREVER) == ACP_OK);
+    struct heap *h = match_heap(e, e->job.own);
+    CHECK(transaction_enter(&hold, receiver, &mailbox_of(h)->section, h, ACP_FOREVER) == ACP_OK);
     pthread_mutex_lock(&e->lock); /* none is taken before all are sent */
     choose(e);
     for (uint32_t i = 0; i < MESSAGES; i++) {
@@ -310,7 +310,7 @@ static void messages_come_to_a_mailbox_that_is_held(void)
     none = true;
     pthread_mutex_unlock(&e->lock);
     UNTIL(refused > 20);
-    section_leave(&hold);
+    transaction_leave(&hold);
     usleep(20000);
     none = false;
     for (uint32_t i = 0; i < MESSAGES; i++) {
@@ -350,23 +350,23 @@ static void what_is_kept_for_answers_is_theirs(void)
     struct outbox o = {.spares = &spares};
     here.progress.thread = pthread_self();
     choose(&here);
-    CHECK(outbox_provide(&spares) && spares.count == 2);
-    CHECK(outbox_add(&o, LARGEST, false) && outbox_add(&o, LARGEST, true) && spares.count == 2);
+    CHECK(tcp_send_queue_provide(&spares) && spares.count == 2);
+    CHECK(tcp_send_queue_add(&o, LARGEST, false) && tcp_send_queue_add(&o, LARGEST, true) && spares.count == 2);
     none = true;
-    unsigned char *kept = outbox_add(&o, LARGEST, false), *too_large = outbox_add(&o, LARGEST + 1, true);
-    unsigned char *first = outbox_add(&o, LARGEST, true), *second = outbox_add(&o, 100, true);
-    unsigned char *third = outbox_add(&o, LARGEST, true);
+    unsigned char *kept = tcp_send_queue_add(&o, LARGEST, false), *too_large = tcp_send_queue_add(&o, LARGEST + 1, true);
+    unsigned char *first = tcp_send_queue_add(&o, LARGEST, true), *second = tcp_send_queue_add(&o, 100, true);
+    unsigned char *third = tcp_send_queue_add(&o, LARGEST, true);
     none = false;
     CHECK(!kept && first && second && !third && !too_large && spares.count == 0);
-    outbox_sent(&o, o.unsent);
-    CHECK(outbox_ack(&o, 4) && spares.count == 4 && !o.head); /* more than are kept for answers */
+    tcp_send_queue_sent(&o, o.unsent);
+    CHECK(tcp_send_queue_ack(&o, 4) && spares.count == 4 && !o.head); /* more than are kept for answers */
     none = true;
-    kept = outbox_add(&o, LARGEST, false);
+    kept = tcp_send_queue_add(&o, LARGEST, false);
     none = false;
     CHECK(kept && spares.count == 3);
-    CHECK(outbox_add(&o, 100, false) && spares.count == 3); /* which needs no large one */
-    outbox_free(&o);
-    outbox_spares_free(&spares);
+    CHECK(tcp_send_queue_add(&o, 100, false) && spares.count == 3); /* which needs no large one */
+    tcp_send_queue_free(&o);
+    tcp_send_queue_spares_free(&spares);
 }
 
 static void a_growth_that_a_signal_interrupts_goes_on(void)

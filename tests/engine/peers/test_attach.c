@@ -47,8 +47,8 @@ static int file_with(const acp_engine *of, enum flaw flaw)
     head.magic += flaw == MAGIC;
     head.libc += flaw == LIBC;
     head.phase = flaw == CLOSED ? PHASE_CLOSED : PHASE_OPEN;
-    CHECK(fd >= 0 && memory_file_resize(fd, head.span - (flaw == TOO_LONG ? PAGE : 0)) == 0);
-    CHECK(memory_file_write(fd, 0, &head, sizeof head) == 0);
+    CHECK(fd >= 0 && linux_file_resize(fd, head.span - (flaw == TOO_LONG ? PAGE : 0)) == 0);
+    CHECK(linux_file_write(fd, 0, &head, sizeof head) == 0);
     CHECK(flaw == UNSEALED || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
     return fd;
 }
@@ -78,7 +78,7 @@ static void only_what_is_right_is_mapped(void)
 static int given_by(uint64_t nonce)
 {
     struct sockaddr_un name;
-    socklen_t size = socket_name(&name, "memory", nonce);
+    socklen_t size = linux_socket_name(&name, "memory", nonce);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), count = 0;
     char byte, space[CMSG_SPACE(8 * sizeof(int))];
     struct iovec io = {&byte, 1};

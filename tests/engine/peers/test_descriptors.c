@@ -150,7 +150,7 @@ static void who_dies_meanwhile_is_dead(bool some_left)
     cluster_create(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED, 20000000000u, rows);
     struct row *row = (struct row *)(void *)rows[1];
     row->pid = (uint32_t)child;
-    row->start_time = process_start_time(row->pid, &dead);
+    row->start_time = linux_start_time(row->pid, &dead);
     acp_engine *e = c.engines[0];
     CHECK(acp_table_add(e, 0, rows[0], 2) == ACP_OK && acp_engine_join(e, 2, 0) == ACP_OK);
     struct peer *p = peer_of_slot(e, 1);
@@ -203,9 +203,9 @@ static void who_puts_off_calls_is_not_dead(void)
     acp_engine *e = c.engines[1];
     struct peer *p = peer_of_slot(e, 0);
     short_engine = c.engines[0];
-    uint64_t start = now_ns();
+    uint64_t start = linux_now_ns();
     acp_request *send = isend(acp_engine_lane(e), 0, 3, &word, 8);
-    while ((now_ns() - start < 2 * timeout || put_off < 4) && !p->lost)
+    while ((linux_now_ns() - start < 2 * timeout || put_off < 4) && !p->lost)
         usleep(10000);
     CHECK(!p->lost && !peer_of_slot(c.engines[0], 1)->lost);
     short_engine = NULL;

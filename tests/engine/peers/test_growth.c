@@ -119,7 +119,7 @@ static void one_comes_after_many(void)
     store_word(third, MANY, 102);
     CHECK(word_at(third, 0) == 100);
     CHECK(acp_procs(a) == MANY + 1 && word_at(a, MANY) == 102);
-    CHECK(table_row(a, MANY - 1).nonce == MANY - 1);
+    CHECK(rank_table_row(a, MANY - 1).nonce == MANY - 1);
     stop(&c);
     free(all);
 }
@@ -139,8 +139,8 @@ static void the_message_of_a_stranger(uint32_t nodes, acp_path path, bool word)
     acp_request *r = ireceive(lane, ACP_ANY, 1, bytes, LONG);
     grow_by_one(&c, rows, 3);
     for (uint32_t i = 0; i < 2; i++) /* one for the receive, one is kept */
-        CHECK(AGAIN(mail_arrive(acp_engine_lane(third), peer_of_slot(third, 0), &envelope,
-                                bytes + LONG, false, 2, &landing)) == ACP_OK && landing.open);
+        CHECK(AGAIN(match_arrive(acp_engine_lane(third), peer_of_slot(third, 0), &envelope,
+                                 bytes + LONG, false, 2, &landing)) == ACP_OK && landing.open);
     CHECK(acp_procs(a) == 2);
     if (word) {
         CHECK(!acp_request_done(r));
@@ -154,7 +154,7 @@ static void the_message_of_a_stranger(uint32_t nodes, acp_path path, bool word)
     CHECK(AGAIN(acp_request_end(lane, r, NULL)) == ACP_E_LOST);
     CHECK(acp_lane_fault(lane)->rank == 2 && acp_procs(a) == (word ? 3 : 2));
     a->mail.losses = 1;
-    progress_kick(a);
+    doorbell_kick(a);
     UNTIL(__atomic_load_n(&box_of(a)->kept, __ATOMIC_ACQUIRE) == 0);
     stop(&c);
     free(bytes);
@@ -207,9 +207,9 @@ static void only_who_is_needed_is_missed(void)
     acp_refresh(a);
     CHECK(a->job.losses_accepted == 1 && acp_lost_ranks(a, false, lost, ALL) == 2);
     acp_engine_widen(a);
-    struct party *p = party_take(a, NULL, 0, 0);
-    CHECK(p->count == 2 && party_has(p, 1) && !party_has(p, 2) && !party_has(p, 3));
-    party_give(a, p);
+    struct party *p = team_acquire(a, NULL, 0, 0);
+    CHECK(p->count == 2 && team_layout_has(p, 1) && !team_layout_has(p, 2) && !team_layout_has(p, 3));
+    team_release(a, p);
     stop(&c);
 }
 

@@ -25,13 +25,13 @@ static int forged(const acp_engine *of)
     uint64_t word = 0xbad;
     struct control head;
     char order[4096];
-    CHECK(fd >= 0 && memory_file_resize(fd, of->memory.span) == 0);
+    CHECK(fd >= 0 && linux_file_resize(fd, of->memory.span) == 0);
     CHECK(pread(of->memory.fd, &head, sizeof head, 0) == sizeof head);
     CHECK(pread(of->memory.fd, order, sizeof order, ORDER_OFFSET) == sizeof order);
-    CHECK(memory_file_write(fd, 0, &head, sizeof head) == 0);
-    CHECK(memory_file_write(fd, ORDER_OFFSET, order, sizeof order) == 0);
-    CHECK(memory_file_write(fd, ENTRIES_OFFSET, of->memory.entries, 16 * sizeof *of->memory.entries) == 0);
-    CHECK(memory_file_write(fd, STARTER_OFFSET, &word, sizeof word) == 0);
+    CHECK(linux_file_write(fd, 0, &head, sizeof head) == 0);
+    CHECK(linux_file_write(fd, ORDER_OFFSET, order, sizeof order) == 0);
+    CHECK(linux_file_write(fd, ENTRIES_OFFSET, of->memory.entries, 16 * sizeof *of->memory.entries) == 0);
+    CHECK(linux_file_write(fd, STARTER_OFFSET, &word, sizeof word) == 0);
     CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
     return fd;
 }
@@ -56,7 +56,7 @@ static void hand_out(int listener, int fd)
 static int listen_as(const acp_engine *e)
 {
     struct sockaddr_un name;
-    socklen_t size = socket_name(&name, "memory", e->row.nonce);
+    socklen_t size = linux_socket_name(&name, "memory", e->row.nonce);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&name, size) == 0 && listen(fd, 1) == 0);
     return fd;

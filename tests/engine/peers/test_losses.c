@@ -44,7 +44,7 @@ static void come_in(struct town *t, struct stranger *s, uint32_t slot)
 /* From here to leader_release rank 0 hears of nothing and does nothing by itself. */
 static void take_lead(acp_engine *e)
 {
-    UNTIL(leader_try(e));
+    UNTIL(progress_leader_try(e));
 }
 
 static bool in_touch(acp_engine *e, const struct peer *p)
@@ -128,7 +128,7 @@ static void a_receive_ends_after_its_bytes(struct town *t)
         come_in(t, &s, slot);
         acp_request *first = ireceive(lane, slot, 1, into[0], SIZE), *second;
         say_part(&s, 1, 1, 0);
-        UNTIL(letter_state(first->letter) == LETTER_FILLING);
+        UNTIL(mailbox_entry_state(first->letter) == LETTER_FILLING);
         take_lead(e);
         for (uint32_t i = 1; i < parts; i++)
             say_part(&s, 1, 1, i * PIECE);
@@ -137,7 +137,7 @@ static void a_receive_ends_after_its_bytes(struct town *t)
         if (early)
             CHECK(acp_request_end(lane, first, NULL) == ACP_E_LOST);
         second = ireceive(lane, 1, 2, into[1], SIZE);
-        leader_release(e);
+        progress_leader_release(e);
         if (!early)
             lost(lane, first, slot);
         post_message(acp_engine_lane(t->engines[1]), 0, 2, data, SIZE);
@@ -165,7 +165,7 @@ static void what_came_before_the_end_is_read(struct town *t)
     CHECK(setsockopt(s.fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard) == 0);
     stranger_leave(&s);
     acp_handle_t h = acp_iput(lane, stranger_word(SLOT), &word, 8, ACP_HANDLE_NULL);
-    leader_release(e);
+    progress_leader_release(e);
     CHECK(h && receive_end_of(lane, r).source == SLOT && !memcmp(into[0], data, 8));
     peer_mark_lost(e, peer_of_slot(e, SLOT));
     CHECK(acp_wait(e, h, ACP_FOREVER) == ACP_OK);
@@ -325,7 +325,7 @@ static void the_dead_is_named_and_not_who_calls(void)
     CHECK(acp_put(acp_engine_lane(e), call.result[0], bytes, LONG, &pending) == ACP_OK && pending);
     UNTIL(shm_ring_due(e) == DUE_NOW); /* the answer that lets the next part go */
     peer_mark_lost(e, peer_of_slot(e, 1));
-    leader_release(e);
+    progress_leader_release(e);
     CHECK(acp_wait(e, pending, ACP_FOREVER) == ACP_OK);
     CHECK(acp_failures_take(e, pending, true, &failure, 1, &more) == 1);
     CHECK(failure.fault.status == ACP_E_LOST && failure.fault.rank == 1);
@@ -350,7 +350,7 @@ static void who_is_said_to_have_died_is_lost_at_once(void)
     p->row.pid = (uint32_t)child; /* whose end is an event that nobody has looked at */
     peer_said_lost(e, p);
     CHECK(p->lost);
-    leader_release(e);
+    progress_leader_release(e);
     close_all(&c);
 }
 

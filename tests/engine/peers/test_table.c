@@ -72,7 +72,7 @@ static bool is_readable_only(const void *base)
 
 static bool has_row(acp_engine *e, uint32_t slot)
 {
-    struct row expected = simulated(slot), row = table_row(e, slot);
+    struct row expected = simulated(slot), row = rank_table_row(e, slot);
     return slot < e->job.table.head->count && row.nonce == expected.nonce &&
            row.node == expected.node && row.six == expected.six && row.pid == expected.pid &&
            (row.host == 5) == (expected.host == 5) && row.addresses[0] == expected.addresses[0];
@@ -282,11 +282,11 @@ static void the_table_outlives_its_maker(void)
     CHECK(acp_table_add(e, 0, rows, 1100) == ACP_OK);
     CHECK(acp_engine_join(e, 1100, 3) == ACP_OK);
     CHECK(has_row(e, 999) && has_row(e, 1099));
-    const uint32_t *firsts = table_firsts(e, &count);
+    const uint32_t *firsts = rank_table_firsts(e, &count);
     CHECK(count == 18);
     for (uint32_t i = 0; i < count; i++)
         CHECK(firsts[i] == i * 64);
-    table_mates(e, &count);
+    rank_table_mates(e, &count);
     CHECK(count == 64);
     free(rows);
     engine_end(e);
@@ -302,16 +302,16 @@ static void lose(acp_engine *e, uint32_t slot)
 static void everybody_is_the_list_of_all(acp_engine *e, uint32_t *ranks, uint32_t nodes,
                                          uint32_t here)
 {
-    struct party *all = party_take(e, NULL, 0, 0), *listed = party_take(e, ranks, acp_procs(e), 0);
+    struct party *all = team_acquire(e, NULL, 0, 0), *listed = team_acquire(e, ranks, acp_procs(e), 0);
     CHECK(all && listed && !all->slots);
     CHECK(all->nodes == nodes && all->here == here);
     CHECK(all->key == listed->key && all->count == listed->count && all->here == listed->here);
     CHECK(all->leader == listed->leader && all->nodes == listed->nodes);
     CHECK(memcmp(all->partners, listed->partners, sizeof all->partners) == 0);
     for (uint32_t slot = 0; slot < acp_procs(e) + 10; slot++)
-        CHECK(party_has(all, slot) == party_has(listed, slot));
-    party_give(e, all);
-    party_give(e, listed);
+        CHECK(team_layout_has(all, slot) == team_layout_has(listed, slot));
+    team_release(e, all);
+    team_release(e, listed);
 }
 
 static void sets_are_spread_over_nodes(acp_engine *e)
@@ -322,10 +322,10 @@ static void sets_are_spread_over_nodes(acp_engine *e)
     for (uint32_t i = 0; i < procs; i++)
         ranks[i] = i;
     everybody_is_the_list_of_all(e, ranks, nodes, here);
-    struct party *p = party_take(e, few, 5, 0);
+    struct party *p = team_acquire(e, few, 5, 0);
     CHECK(p->nodes == 3 && p->here == 2 && p->leader == 1);
     CHECK(p->partners[0] == 70 && p->partners[1] == 6400);
-    party_give(e, p);
+    team_release(e, p);
     lose(e, 128); /* the lowest of a node */
     lose(e, 129);
     lose(e, 200);
@@ -359,7 +359,7 @@ static void ranks_are_permuted_in_the_table(void)
     for (uint32_t i = 0; i < 2; i++) {
         CHECK(acp_rank(engines[i]) == 255 - i && acp_slot_of(engines[i], 3) == 252);
         CHECK(acp_ranks_of(engines[i], 10, 20, ranks) && ranks[0] == 245 && ranks[19] == 226);
-        CHECK(rank_of_slot(engines[i], 200) == 55);
+        CHECK(rank_table_rank(engines[i], 200) == 55);
         CHECK(acp_table_add(engines[i], 256, rows + 256 * ACP_ROW_SIZE, 44) == ACP_OK);
         CHECK(acp_engine_join(engines[i], 44, 0) == ACP_OK);
         CHECK(acp_slot_of(engines[i], 270) == 270 && acp_slot_of(engines[i], 3) == 252);

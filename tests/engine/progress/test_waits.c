@@ -34,7 +34,7 @@ static void close_ends_waits(void)
         acp_engine_hold(c.engines[0]);
         CHECK(pthread_create(&waiter, NULL, wait_for_ever, c.engines[0]) == 0);
         until(1);
-        while (round % 2 && doing_of(c.engines[0]->control) != ACP_DOING_WAIT_UNTIL)
+        while (round % 2 && layout_doing(c.engines[0]->control) != ACP_DOING_WAIT_UNTIL)
             sched_yield();
         acp_engine_close(c.engines[0]);
         pthread_join(waiter, NULL);
@@ -49,18 +49,18 @@ static void threads_that_wait_by_turns_are_not_said_to_wait_afterwards(void)
     struct cluster c;
     cluster_start(&c, 1, 1, ACP_PATH_ANY, false);
     acp_engine *e = c.engines[0];
-    acp_doing before = doing_begin(e, ACP_DOING_BARRIER);
-    acp_doing met = doing_begin(e, ACP_DOING_COMPLETE); /* by another thread */
-    CHECK(doing_of(e->control) == ACP_DOING_COMPLETE);
-    doing_end(e, ACP_DOING_BARRIER, before);
-    CHECK(doing_of(e->control) == ACP_DOING_COMPLETE);
-    doing_end(e, ACP_DOING_COMPLETE, met);
-    CHECK(doing_of(e->control) == ACP_DOING_COMPUTE);
-    before = doing_begin(e, ACP_DOING_BARRIER);
-    met = doing_begin(e, ACP_DOING_COMPLETE); /* in the barrier */
-    doing_end(e, ACP_DOING_COMPLETE, met);
-    CHECK(doing_of(e->control) == ACP_DOING_BARRIER);
-    doing_end(e, ACP_DOING_BARRIER, before);
+    acp_doing before = wait_begin(e, ACP_DOING_BARRIER);
+    acp_doing met = wait_begin(e, ACP_DOING_COMPLETE); /* by another thread */
+    CHECK(layout_doing(e->control) == ACP_DOING_COMPLETE);
+    wait_end(e, ACP_DOING_BARRIER, before);
+    CHECK(layout_doing(e->control) == ACP_DOING_COMPLETE);
+    wait_end(e, ACP_DOING_COMPLETE, met);
+    CHECK(layout_doing(e->control) == ACP_DOING_COMPUTE);
+    before = wait_begin(e, ACP_DOING_BARRIER);
+    met = wait_begin(e, ACP_DOING_COMPLETE); /* in the barrier */
+    wait_end(e, ACP_DOING_COMPLETE, met);
+    CHECK(layout_doing(e->control) == ACP_DOING_BARRIER);
+    wait_end(e, ACP_DOING_BARRIER, before);
     cluster_stop(&c);
 }
 
@@ -250,12 +250,12 @@ static void a_ring_is_left_to_who_leads(void)
     cluster_start(&c, 1, 1, ACP_PATH_ANY, false);
     acp_engine *e = c.engines[0];
     for (int round = 0; round < 1000; round++) {
-        while (!leader_try(e))
+        while (!progress_leader_try(e))
             sched_yield();
-        progress_kick(e);
+        doorbell_kick(e);
         while (!atomic_load(&e->progress.rung))
             sched_yield();
-        leader_release(e);
+        progress_leader_release(e);
         while (atomic_load(&e->progress.rung))
             sched_yield();
     }

@@ -33,7 +33,7 @@ static _Atomic uint64_t crash_others;
 static uint64_t fault_left; /* 0: never */
 static void (*at_each_store)(void);
 
-void fault_point(void)
+void transaction_fault_point(void)
 {
     if (at_each_store)
         at_each_store();
@@ -51,13 +51,13 @@ static inline void actor_start(struct actor *a, int fd)
     e->control = control;
     e->row.pid = (uint32_t)getpid();
     bool dead;
-    e->row.start_time = process_start_time(e->row.pid, &dead);
+    e->row.start_time = linux_start_time(e->row.pid, &dead);
     for (uint32_t i = 0; i < ATTACH_LANES; i++)
         e->lanes[i] = (acp_lane){.engine = e, .index = i};
     *a = (struct actor){e, &e->lanes[LANE_CALLER],
                         {.head = (struct heap_head *)(void *)base, .base = base,
                          .span = CRASH_SPAN, .fd = fd, .others = &crash_others}};
-    heap_measure(&a->heap);
+    heap_create_measure(&a->heap);
 }
 
 static inline void actor_end(struct actor *a)
@@ -73,7 +73,7 @@ static inline int crash_memory(uint64_t limit)
     struct actor a;
     int fd = memfd_create("heap", MFD_CLOEXEC);
     CHECK(fd >= 0 && ftruncate(fd, (off_t)CRASH_SPAN) == 0);
-    CHECK(fallocate(fd, 0, 0, (off_t)heap_head_size(CRASH_SPAN)) == 0);
+    CHECK(fallocate(fd, 0, 0, (off_t)heap_create_bytes(CRASH_SPAN)) == 0);
     actor_start(&a, fd);
     heap_create(&a.heap, 0x1234567, limit, 0);
     actor_end(&a);
@@ -84,8 +84,8 @@ static inline int crash_memory(uint64_t limit)
 static inline void mend(struct actor *a, struct section *s)
 {
     struct hold hold;
-    CHECK(section_enter(&hold, a->lane, s, &a->heap, ACP_FOREVER) == ACP_OK);
-    section_leave(&hold);
+    CHECK(transaction_enter(&hold, a->lane, s, &a->heap, ACP_FOREVER) == ACP_OK);
+    transaction_leave(&hold);
 }
 
 static inline void check_section(const struct section *s)
@@ -112,11 +112,11 @@ static inline uint64_t check_lists(const struct heap *h)
         for (uint32_t width = 0; width < HEAP_WIDTH; width++) {
             uint64_t before = 0;
             CHECK((head->class_map[level] >> width & 1) == (head->lists[level][width] != 0));
-            for (uint64_t at = head->lists[level][width]; at; at = block_at(h, at)->mark) {
+            for (uint64_t at = head->lists[level][width]; at; at = heap_block(h, at)->mark) {
                 uint32_t l, w;
-                heap_class(block_size(h, at), &l, &w);
-                CHECK(l == level && w == width && block_at(h, at)->size & BLOCK_FREE);
-                CHECK(block_at(h, at)->previous == before);
+                size_class_of(heap_block_size(h, at), &l, &w);
+                CHECK(l == level && w == width && heap_block(h, at)->size & BLOCK_FREE);
+                CHECK(heap_block(h, at)->previous == before);
                 before = at;
                 listed++;
             }
@@ -137,7 +137,7 @@ static inline uint64_t check_heap(struct actor *a)
     check_section(&head->section);
     check_section(&head->sweeper);
     while (at < h->end) {
-        const struct block *b = block_at(h, at);
+        const struct block *b = heap_block(h, at);
         uint64_t size = b->size & ~BLOCK_FLAGS;
         bool is_free = b->size & BLOCK_FREE;
         CHECK(size >= BLOCK_LEAST && size % 16 == 0 && size <= h->end - at);
@@ -148,7 +148,7 @@ static inline uint64_t check_heap(struct actor *a)
             CHECK(at + size == h->end || *(uint64_t *)(void *)(h->base + at + size - 8) == size);
             fragments++;
         } else {
-            CHECK(b->mark == block_mark(h, at));
+            CHECK(b->mark == size_class_mark(h, at));
             for (uint64_t granule = at; granule < at + size; granule += GRANULE)
                 CHECK(committed(h, granule));
             CHECK(committed(h, at + size - 1) && at + size <= head->published);

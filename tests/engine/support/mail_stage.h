@@ -90,12 +90,12 @@ static inline void deliver(struct stage *s, acp_envelope e, uint64_t number)
     memcpy(bytes, &number, 8);
     e.size = message_size(number);
     e.note = number;
-    CHECK(mail_arrive(s->actor.lane, &s->owner, &e, bytes, true, 1, &l) == ACP_OK);
+    CHECK(match_arrive(s->actor.lane, &s->owner, &e, bytes, true, 1, &l) == ACP_OK);
     if (!l.open)
         return;
-    CHECK(mail_open(s->actor.lane, &l) == ACP_OK);
-    CHECK(mail_fill(s->actor.lane, &l, 0, bytes, l.size) == ACP_OK);
-    mail_landed(s->actor.lane, &l);
+    CHECK(deliver_open(s->actor.lane, &l) == ACP_OK);
+    CHECK(deliver_fill(s->actor.lane, &l, 0, bytes, l.size) == ACP_OK);
+    deliver_complete(s->actor.lane, &l);
 }
 
 static inline void finish(struct stage *s, acp_request *r, uint64_t number)
@@ -118,8 +118,8 @@ static inline uint64_t check_lists_of(const struct heap *h)
                                          : b <= MAIL_BUCKETS ? &box->receives[b - 1]
                                                              : &box->messages[b - 1 - MAIL_BUCKETS];
         before = last = 0;
-        for (uint64_t at = chain->first; at; at = letter_at(h, at)->link.next) {
-            const struct letter *l = letter_at(h, at);
+        for (uint64_t at = chain->first; at; at = mailbox_entry(h, at)->link.next) {
+            const struct letter *l = mailbox_entry(h, at);
             CHECK(l->link.previous == before && (!before || l->sequence > last));
             CHECK(l->list == (b == 0              ? AMONG_WILD
                               : b <= MAIL_BUCKETS ? AMONG_RECEIVES
@@ -133,8 +133,8 @@ static inline uint64_t check_lists_of(const struct heap *h)
         CHECK(chain->last == before);
     }
     before = last = 0;
-    for (uint64_t at = box->arrivals.first; at; at = letter_at(h, at)->arrival.next) {
-        const struct letter *l = letter_at(h, at);
+    for (uint64_t at = box->arrivals.first; at; at = mailbox_entry(h, at)->arrival.next) {
+        const struct letter *l = mailbox_entry(h, at);
         CHECK(l->arrival.previous == before && (!before || l->sequence > last));
         bytes += l->cost;
         before = at;

@@ -89,7 +89,7 @@ static inline void perform(struct actor *a, struct stripe *s, const struct shape
     struct answer answer = {.out = NULL};
     struct hold hold;
     bool more;
-    CHECK(section_enter(&hold, a->lane, &s->section, &a->heap, ACP_FOREVER) == ACP_OK);
+    CHECK(transaction_enter(&hold, a->lane, &s->section, &a->heap, ACP_FOREVER) == ACP_OK);
     if (step.kind == ERASE)
         CHECK(map_bucket_erase(&hold, shape, s, &e, 0, &answer) == ACP_OK);
     else if (step.kind == CLEAR)
@@ -99,7 +99,7 @@ static inline void perform(struct actor *a, struct stripe *s, const struct shape
     else
         CHECK(map_bucket_put(&hold, shape, s, &e, hows[step.kind], &answer) == ACP_OK);
     CHECK(map_slots_sweep(&hold, shape, s, &more) == ACP_OK);
-    section_leave(&hold);
+    transaction_leave(&hold);
 }
 
 static inline bool agrees(struct actor *a, struct stripe *s, const struct shape *shape,
@@ -155,7 +155,7 @@ static inline void stripe_start(struct actor *a, struct book *book, bool boxed)
     book->record.begun = book->record.ended = 0;
     CHECK(heap_take(a->lane, &a->heap, sizeof(struct stripe), &book->stripe, ACP_FOREVER) == ACP_OK);
     memset(stripe_of(a, book), 0, sizeof(struct stripe));
-    section_create(&stripe_of(a, book)->section);
+    transaction_lock_create(&stripe_of(a, book)->section);
 }
 
 #endif

@@ -13,7 +13,7 @@ enum { ECHO = 1, ADD, APPEND, LOCKED, RELUCTANT, REFUSE, KILL };
 /* The words of the object, or NULL with the reason in the lane's fault. */
 static inline uint64_t *method_words(acp_lane *lane, const struct acp_call *c, uint64_t count)
 {
-    const struct translation *t = lane_find(lane, ROLE_SRC, c->object, 8 * count);
+    const struct translation *t = translate_find(lane, ROLE_SRC, c->object, 8 * count);
     if (t && c->object % 8 == 0)
         return (uint64_t *)(void *)(t->base + (c->object - t->low));
     if (t)

@@ -128,12 +128,12 @@ static inline bool send_it(struct sender *s, acp_envelope m, uint64_t number)
     m.size = size_of(number);
     m.note = number;
     if (pair_ring_before(s->actor.engine, &s->to))
-        CHECK(pair_ring_bring(s->actor.lane, &s->to) == ACP_OK);
-    CHECK(mail_arrive(s->actor.lane, &s->to, &m, data, true, s->actor.engine->self, &l) == ACP_OK);
+        CHECK(pair_ring_deliver_own(s->actor.lane, &s->to) == ACP_OK);
+    CHECK(match_arrive(s->actor.lane, &s->to, &m, data, true, s->actor.engine->self, &l) == ACP_OK);
     if (l.open) {
-        CHECK(mail_open(s->actor.lane, &l) == ACP_OK);
-        CHECK(mail_fill(s->actor.lane, &l, 0, data, l.size) == ACP_OK);
-        mail_landed(s->actor.lane, &l);
+        CHECK(deliver_open(s->actor.lane, &l) == ACP_OK);
+        CHECK(deliver_fill(s->actor.lane, &l, 0, data, l.size) == ACP_OK);
+        deliver_complete(s->actor.lane, &l);
     }
     return false;
 }

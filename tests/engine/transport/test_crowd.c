@@ -139,9 +139,9 @@ static void a_listener_that_is_silent_is_not_dead(struct town *t)
     struct stranger s;
     struct frame f;
     struct message session = {.kind = ACP_SESSION};
-    uint64_t until = now_ns() + TIMEOUT_NS + TIMEOUT_NS / 2;
+    uint64_t until = linux_now_ns() + TIMEOUT_NS + TIMEOUT_NS / 2;
     CHECK(acp_fetch(acp_engine_lane(e), ACP_ADD8, stranger_word(7), 1, 0, &old, &pending_add) == ACP_OK);
-    while (now_ns() < until) { /* takes calls and says nothing */
+    while (linux_now_ns() < until) { /* takes calls and says nothing */
         struct pollfd call = {.fd = t->listeners[7], .events = POLLIN};
         if (poll(&call, 1, 100) > 0) {
             stranger_accept(t, &s, 7);

@@ -19,20 +19,20 @@ static struct control control;
 static struct peer own, owners[SENDERS];
 static uint32_t arrived[SENDERS];
 
-void door_ring(acp_engine *e, const struct peer *p)
+void doorbell_ring(acp_engine *e, const struct peer *p)
 {
     (void)e;
     il_ring((void *)(intptr_t)p->shm.door_fd);
 }
 
-void events_arm(acp_engine *e, bool on)
+void reactor_arm(acp_engine *e, bool on)
 {
     (void)e;
     (void)on;
 }
 
 /* Asleep; for a short time: until somebody has changed something. */
-bool events_take(acp_engine *e, int64_t timeout_ns, bool *interrupted)
+bool reactor_take(acp_engine *e, int64_t timeout_ns, bool *interrupted)
 {
     (void)e;
     *interrupted = false;
@@ -43,7 +43,7 @@ bool events_take(acp_engine *e, int64_t timeout_ns, bool *interrupted)
     return true;
 }
 
-void progress_kick(acp_engine *e)
+void doorbell_kick(acp_engine *e)
 {
     (void)e;
     il_ring((void *)(intptr_t)DOOR);
@@ -55,7 +55,7 @@ static bool has_memory(acp_engine *e)
     return true;
 }
 
-bool growth_reaches(acp_engine *e, uint64_t slot)
+bool newcomers_find(acp_engine *e, uint64_t slot)
 {
     (void)e;
     return slot < SENDERS;
@@ -117,7 +117,7 @@ static void start(void)
 static void send_from(uint32_t i)
 {
     struct message m = {.kind = ACP_REPLY, .id = 10 + i, .from = i};
-    MUST(ring_send(&senders[i].lanes[LANE_CALLER], &owners[i], 0, &m) == ACP_OK);
+    MUST(shm_ring_send(&senders[i].lanes[LANE_CALLER], &owners[i], 0, &m) == ACP_OK);
 }
 
 static void send_first(void)
@@ -134,8 +134,8 @@ static void receive_asleep(void)
 {
     bool interrupted;
     while (!arrived[0])
-        if (!inbox_drain(&owner.lanes[LANE_LEADER]))
-            lead_asleep(&owner, ACP_FOREVER, &interrupted);
+        if (!shm_ring_drain(&owner.lanes[LANE_LEADER]))
+            progress_sleep(&owner, ACP_FOREVER, &interrupted);
 }
 
 /* Who stops leading leaves what comes to the progress thread, which sleeps until it is rung for. */
@@ -143,10 +143,10 @@ static void receive_by_another(void)
 {
     il_lock(&owner.progress.leader);
     atomic_store(&control.asleep, 0);
-    leader_release(&owner);
+    progress_leader_release(&owner);
     do
         il_await((void *)(intptr_t)DOOR);
-    while (!inbox_drain(&owner.lanes[LANE_LEADER]));
+    while (!shm_ring_drain(&owner.lanes[LANE_LEADER]));
 }
 
 /* Both lie there, each in a cell of its own. */

@@ -182,8 +182,8 @@ static void who_was_asked_just_now_was_not_silent(void)
     relayed_stall(&c, proxies, true);
     put_begin(e, 2, &pending);
     pthread_mutex_lock(&e->lock);
-    e->tcp.links->asked = now_ns();
-    links_tick(&e->lanes[LANE_LOCKED], 500000000);
+    e->tcp.links->asked = linux_now_ns();
+    keepalive_tick(&e->lanes[LANE_LOCKED], 500000000);
     pthread_mutex_unlock(&e->lock);
     relayed_stall(&c, proxies, false);
     put_end(&c, e, 2, pending);
