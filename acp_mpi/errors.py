@@ -33,6 +33,10 @@ class PeerLostError(Error, ConnectionError):
     rank: int | None = None
 
 
+class FinalizingError(Error):
+    """The rank that is needed, or all that could answer, are in `finalize` and will not come."""
+
+
 class TruncationError(Error):
     """A message is longer than the buffer that was to receive it."""
 
@@ -157,7 +161,7 @@ def from_fault(
             )
         case Status.FINALIZING:
             who = f"rank {rank} is" if rank >= 0 else "all ranks that could answer are"
-            return Error(
+            return FinalizingError(
                 f"{function}: {who} already in finalize and will not come; call it on "
                 "all ranks before any of them ends"
             )

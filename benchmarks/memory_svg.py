@@ -1,37 +1,15 @@
 """The heaps of `spawn_memory.py` as SVG: a panel for each way, a bar for each layout, by stage."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from html import escape
+from collections.abc import Iterator, Mapping
 
 from layouts import STAGES, Course, Layout, Outcome
+from svg import box, picture, text
 
 MB = 1e6
 _COLOURS = ("#b0bec5", "#78909c", "#ffb74d", "#1e88e5", "#e53935")
 _GROWN = ("Python", "imports", "MPI_Init", "join, spawn or split", "send")
-_INK, _GRID = "#222222", "#e0e0e0"
+_GRID = "#e0e0e0"
 _PANEL, _HEIGHT, _GAP, _LEFT, _TOP = 170, 190, 22, 60, 74
-
-
-def text(x: float, y: float, words: str, style: str = "") -> str:
-    """Return words whose baseline begins there."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{_INK}"{style}>{escape(words)}</text>'
-
-
-def box(x: float, y: float, width: float, height: float, colour: str) -> str:
-    """Return a filled rectangle."""
-    return (
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}"/>'
-    )
-
-
-def picture(width: float, height: float, parts: Iterable[str]) -> str:
-    """Return an SVG of these parts on white."""
-    body = "\n".join(parts)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">\n'
-        f'<rect width="100%" height="100%" fill="#ffffff"/>\n{body}\n</svg>\n'
-    )
 
 
 def _growth(course: Course) -> Iterator[float]:

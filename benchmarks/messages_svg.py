@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from memory_svg import box, picture, text
 from message_sizes import PATTERNS, SIZES, row_name, size_name
+from svg import box, picture, text
 
 _GOAL, _LOW, _HIGH = 1.1, 0.5, 8.0
 _COLOURS = {"MPICH": "#1e88e5", "Open MPI": "#e53935"}

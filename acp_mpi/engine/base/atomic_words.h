@@ -53,7 +53,7 @@ static inline void atomic_words_out(void *to, const void *shared, uint64_t size)
 }
 
 /* Bytes that count only if they stayed unchanged meanwhile: a read may see half of a word. Takes a third of the time
- * of words_out. */
+ * of atomic_words_out. */
 static inline void atomic_words_bytes(void *to, const void *shared, uint64_t size)
 {
 #if defined(__SANITIZE_THREAD__)

@@ -6,7 +6,7 @@
 struct list;
 
 /* Within a change: takes a block for a node and its bytes, of which the caller changes the first two words by
- * section_set only; gives or keeps the block of a former node, and returns the number of spare blocks then. */
+ * transaction_set only; gives or keeps the block of a former node, and returns the number of spare blocks then. */
 int list_nodes_take(struct hold *hold, struct list *list, uint64_t size, uint64_t *at);
 uint64_t list_nodes_keep(struct hold *hold, struct list *list, uint64_t at);
 int list_nodes_trim(struct hold *hold, struct list *list); /* between changes: a row goes back */

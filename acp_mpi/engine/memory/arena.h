@@ -24,6 +24,6 @@ static inline void arena_leave(acp_engine *e)
     atomic_fetch_sub(&e->memory.users, 1);
 }
 
-void arena_await(acp_engine *e); /* all have left; from `stopping` on memory_enter fails */
+void arena_await(acp_engine *e); /* all have left; from `stopping` on arena_enter fails */
 
 #endif

@@ -14,9 +14,9 @@ int deliver_fill_vm(acp_lane *lane, const struct landing *l, uint64_t at, const 
  * receive or probe that has it, now or later, gets that alone. ACP_E_BUSY: call again. */
 int deliver_withdraw(acp_lane *lane, struct landing *landing, const uint64_t *note);
 
-/* The bytes, holding no section. First mail_open: ACP_E_FULL: no room for them here, the sender keeps them
- * (mail_held); ACP_E_BUSY: call again. Then all bytes from 0 to landing->size, in their order, in parts as they come;
- * then mail_landed, or mail_failed. */
+/* The bytes, holding no section. First deliver_open: ACP_E_FULL: no room for them here, the sender keeps them
+ * (deliver_held); ACP_E_BUSY: call again. Then all bytes from 0 to landing->size, in their order, in parts as they
+ * come; then deliver_complete, or mail_failed. */
 int deliver_open(acp_lane *lane, struct landing *landing);
 int deliver_fill(acp_lane *lane, struct landing *landing, uint64_t at, const void *data,
                  uint64_t size);
@@ -27,7 +27,7 @@ void deliver_held(acp_lane *lane, struct landing *landing, acp_ga_t block);
 /* A receive has taken a message that was kept: its bytes may go to its buffer. ACP_E_BUSY: none has yet. */
 int deliver_taken(acp_lane *lane, struct landing *landing);
 
-/* May mail_taken succeed? A cheap test. */
+/* May deliver_taken succeed? A cheap test. */
 static inline bool deliver_wanted(const struct landing *landing)
 {
     return __atomic_load_n(&landing->letter->list, __ATOMIC_RELAXED) == AMONG_NONE;

@@ -70,7 +70,7 @@ struct delivery {
     uint64_t id, size;
     uint64_t come; /* bytes */
     struct landing landing;
-    bool open; /* mail_open was called */
+    bool open; /* deliver_open was called */
     bool kept; /* its bytes stay there */
     bool wanted; /* its bytes were to stay there, until a receive came */
 };

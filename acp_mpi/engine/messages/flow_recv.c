@@ -105,7 +105,7 @@ void flow_recv_want(acp_lane *lane, struct courier *c)
         want(lane, c, d);
 }
 
-/* This process brings the bytes: the receive of a dead peer's message ends in deliveries_end and not before, for its
+/* This process brings the bytes: the receive of a dead peer's message ends in flow_recv_lost and not before, for its
  * entry and its buffer are written to until then.
  *
  * Without room for an envelope the peer is stopped, but messages under way are still taken. It is told the place in

@@ -7,18 +7,18 @@ struct courier;
 struct parcel;
 struct peer;
 
-/* Output, beside mail_send_far */
+/* Output, beside flow_send_message */
 struct parcel *flow_send_new(acp_engine *e, struct courier *c, uint64_t id); /* 0: of its own */
 /* With that it has ended, and its request, if there is one. */
 void flow_send_cancelled(struct courier *c, struct parcel *p);
 int flow_send_try(acp_lane *lane, struct courier *c, struct parcel *p, uint8_t asked, uint64_t before);
 bool flow_send_push(acp_lane *lane, struct courier *c); /* as far as it goes; true if any message went on */
 void flow_send_fail(acp_lane *lane, struct courier *c, int status); /* nothing goes there any more */
-void flow_send_drop(struct courier *c, int status); /* like parcels_end, after the heap has gone */
+void flow_send_drop(struct courier *c, int status); /* like flow_send_fail, after the heap has gone */
 
 /* A message to a rank with a mailbox out of reach of load and store. */
 int flow_send_message(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
                       acp_request **request);
-int flow_send_withdraw(acp_request *request, const uint64_t *note); /* send_withdraw of such a message */
+int flow_send_withdraw(acp_request *request, const uint64_t *note); /* message_send_queue_withdraw of such a message */
 
 #endif

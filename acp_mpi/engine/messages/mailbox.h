@@ -175,13 +175,13 @@ static inline void mailbox_set_attention(struct letter *letter, enum letter_atte
     __atomic_store_n(&letter->attention, attention, __ATOMIC_RELAXED);
 }
 
-/* State of an arrival. Between mail_arrive and its end only its filler changes the entry. */
+/* State of an arrival. Between match_arrive and its end only its filler changes the entry. */
 struct landing {
     struct peer *to; /* the owner of the mailbox */
     struct heap *heap;
     struct letter *letter;
-    bool open;    /* its bytes are still to be brought: mail_open, mail_fill ..., then an end */
-    bool held;    /* past the bound: they stay with the sender. No mail_open, but mail_held */
+    bool open;    /* its bytes are still to be brought: deliver_open, deliver_fill ..., then an end */
+    bool held;    /* past the bound: they stay with the sender. No deliver_open, but deliver_held */
     bool matched; /* the buffer of the receive is known */
     bool looks;   /* ACP_E_FULL without registration: no event tells that there is room */
     uint64_t before; /* ACP_E_FULL: no receive of a lower sequence fits it */

@@ -67,7 +67,7 @@ enum ring_state pair_ring_state(const struct ring_line *lines, uint64_t at, uint
 }
 
 /* The lines of the owner's ring, on which no older stamp stands. Whatever is killed here leaves the block to
- * pair_ring_release. */
+ * pair_ring_deliver_release. */
 static int make_lines(acp_lane *lane, struct heap *h, struct pair_ring *ring)
 {
     uint64_t bytes = RING_LINES * sizeof(struct ring_line);
@@ -164,7 +164,7 @@ static uint64_t older_stamp(uint64_t at)
     return at < RING_LINES ? 0 : (at + 1 - RING_LINES) << 16;
 }
 
-static void fill(struct ring_line *lines, const acp_envelope *m, const unsigned char *data, uint64_t at)
+static void lines_fill(struct ring_line *lines, const acp_envelope *m, const unsigned char *data, uint64_t at)
 {
     struct ring_line *line = &lines[at % RING_LINES];
     uint64_t size = m->size, first = size < sizeof line->first ? size : sizeof line->first, left = size - first;
@@ -223,7 +223,7 @@ bool pair_ring_put(acp_lane *lane, struct peer *to, const acp_envelope *m, const
         return false;
     atomic_store_explicit(&s->sent, at + count, memory_order_relaxed);
     transaction_fault_point();
-    fill(s->lines, m, data, at);
+    lines_fill(s->lines, m, data, at);
     transaction_fault_point();
     if (likely(is_quiet(box)))
         return true;

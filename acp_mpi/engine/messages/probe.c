@@ -70,7 +70,7 @@ struct probe_wait {
     bool armed, over; /* done: a further call must not take another message */
 };
 
-static bool ready(void *context)
+static bool probe_ready(void *context)
 {
     struct probe_wait *w = context;
     acp_engine *e = w->lane->engine;
@@ -92,7 +92,7 @@ static bool ready(void *context)
         return false;
     w->armed = true;
     membarrier_all(); /* a sender that keeps a message after the look rings */
-    return ready(context);
+    return probe_ready(context);
 }
 
 int acp_probe_wait(acp_engine *e, const acp_envelope *want, acp_envelope *found, uint64_t *taken,
@@ -111,7 +111,7 @@ int acp_probe_wait(acp_engine *e, const acp_envelope *want, acp_envelope *found,
     acp_request source = {.peer = w.source, .any = want->source == ACP_ANY,
                           .among = want->among}, *draft = &source;
     __atomic_fetch_add(&mailbox_of(h)->probing, 1, __ATOMIC_SEQ_CST);
-    int rc = recv_wait_until(e, ready, &w, timeout_ns, ACP_DOING_PROBE, &draft, 1, false);
+    int rc = recv_wait_until(e, probe_ready, &w, timeout_ns, ACP_DOING_PROBE, &draft, 1, false);
     if (w.era == e->mail.era)
         __atomic_fetch_sub(&mailbox_of(h)->probing, 1, __ATOMIC_SEQ_CST);
     acp_lane_give(w.lane);

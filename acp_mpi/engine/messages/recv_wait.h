@@ -6,7 +6,7 @@
 #define MAIL_AGAIN_NS ((int64_t)1000000) /* pause before another attempt to withdraw a send */
 #define MAIL_FIRST_NS ((int64_t)20000000) /* of a wait; then it also listens for deaths */
 
-/* wait_for_anybody, for those that `requests` wait for; `collectives`: these may end the wait, too. */
+/* any_source_wait, for those that `requests` wait for; `collectives`: these may end the wait, too. */
 int recv_wait_until(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
                     acp_doing doing, acp_request *const *requests, uint32_t count, bool collectives);
 /* Until one of `requests` is done, or `over(context)` is true; NULL: nothing else ends it. */

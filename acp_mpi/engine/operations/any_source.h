@@ -48,7 +48,7 @@ struct awaited {
     const void *whom;
 };
 
-/* progress_wait for that; the reason of `gone` where no other thread or rank is left. */
+/* wait_ready for that; the reason of `gone` where no other thread or rank is left. */
 int any_source_wait(acp_engine *e, const struct awaited *a, int64_t timeout_ns, acp_doing doing);
 /* With the lock held. A peer that knows `known` slots requests the watch of this process; and, after a loss: */
 void any_source_asked(acp_engine *e, struct peer *from, uint64_t known);

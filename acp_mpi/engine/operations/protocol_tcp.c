@@ -40,7 +40,7 @@ static bool road_room(acp_lane *lane, struct peer *to, uint32_t color)
 }
 
 /* A whole part that is global memory of this process goes out from where it lies: it must not change
- * before the operation is complete, nor end before links_take_in. False: it is to be read. */
+ * before the operation is complete, nor end before link_io_take_in_all. False: it is to be read. */
 static bool lend(acp_lane *lane, struct link *link, const struct op *op, uint64_t at, uint64_t size,
                  unsigned char *payload, uint64_t *sum)
 {

@@ -2,7 +2,7 @@
  * object by load and store: in the caller, or in the leader of the owner's engine, which then
  * holds the engine's lock. So it
  *
- *   looks the object's memory up with lane_find; its first byte was in reach just now
+ *   looks the object's memory up with translate_find; its first byte was in reach just now
  *   reads `in` and writes `out`, private memory that does not overlap, and sets `out_size`
  *   waits for a section no longer than the lane's patience, which is 0 but for callers that have
  *   nothing else to do; takes no lock of the engine and starts no operation

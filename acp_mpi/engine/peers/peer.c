@@ -19,7 +19,8 @@
 
 #define ATTACH_AGAIN_NS ((uint64_t)500000000)
 /* Time after which a rank in finalize counts as one that does not come, where nothing better is known: whether it has
- * passed a barrier over a list, or what it still has to send while a receiver has no room, or a collective runs on. */
+ * passed a barrier over a list, what it still has to send while a receiver has no room or a collective runs on, or
+ * whether the notice of a loss comes behind that of its end. */
 #define PASSED_NS ((uint64_t)3000000000)
 
 int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot)

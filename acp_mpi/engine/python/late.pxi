@@ -31,8 +31,11 @@ cdef int leave_late_notes(Contexts contexts, uint64_t call, uint64_t why, object
 
 
 cdef int hear_late_notes(str function) except -1:
-    cdef uint64_t *notes = acp_late_notes(engine)
+    cdef uint64_t *notes
     cdef int i
+    if engine == NULL:  # another thread has finalized meanwhile
+        return 0
+    notes = acp_late_notes(engine)
     for i in range(ACP_LATE_NOTES):
         if notes[2 * i]:
             hear_note(function, notes + 2 * i)

@@ -277,9 +277,28 @@ static void reset_under_a_waiter(struct cluster *c, uint32_t rank, acp_engine *e
     }
 }
 
+/* The last rank is in finalize without the call. The rank that waits for it knows, and so does each that waits for a
+ * rank behind that one: no member says that it was left after an error. */
+static void one_in_finalize(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint64_t in = 1, out;
+    int64_t who;
+    uint32_t last = c->count - 1;
+    struct script s;
+    (void)lane;
+    script_begin(&s, c->count, -1, 0);
+    script_relay(&s, rank, last);
+    s.buffers[IN] = &in;
+    s.buffers[OUT] = &out;
+    if (rank == last)
+        UNTIL(acp_engine_leaving(e));
+    else
+        CHECK(carry(e, &s, 500, rank % 2, &who) == ACP_E_FINALIZING && who == last);
+}
+
 static const cluster_body bodies[] = {left_by_one, left_far_away, another_call, called_in_a_circle,
                                       left_without_room, impossible_for_one,
-                                      as_before, reset, reset_under_a_waiter, as_before};
+                                      as_before, reset, reset_under_a_waiter, as_before, one_in_finalize};
 
 int main(void)
 {

@@ -70,7 +70,7 @@ static void change_and_unlock(void)
     transaction_lock_release(&section);
 }
 
-/* As section_enter does it, but for the looks at the lock before the wait. */
+/* As transaction_enter does it, but for the looks at the lock before the wait. */
 static void add(void)
 {
     if (!transaction_lock_try(&lane, &section) && !lock_take(&lane, &section, 0))

@@ -41,7 +41,7 @@ static void come_in(struct town *t, struct stranger *s, uint32_t slot)
     CHECK(stranger_session(s, 1, true, 0, &answer) && answer.status == ACP_OK);
 }
 
-/* From here to leader_release rank 0 hears of nothing and does nothing by itself. */
+/* From here to progress_leader_release rank 0 hears of nothing and does nothing by itself. */
 static void take_lead(acp_engine *e)
 {
     UNTIL(progress_leader_try(e));

@@ -26,7 +26,7 @@ struct progress_state {
     _Atomic bool rung;  /* the progress thread has left a ring to the leader */
     uint32_t polls; /* polls by leaders */
     int epoll_fd, outer_fd, door_fd, timer_fd, lifeline_fd;
-    _Atomic uint32_t callers; /* threads inside progress_wait */
+    _Atomic uint32_t callers; /* threads inside wait_ready */
     _Atomic uint32_t suitors; /* waiting threads that would lead */
     _Atomic uint32_t vain; /* waits for messages in a row that a longer poll would not have ended */
     struct experience {

@@ -11,7 +11,7 @@ import struct
 from time import monotonic
 
 import acp_mpi as acp
-from acp_mpi.errors import PeerLostError
+from acp_mpi.errors import FinalizingError, PeerLostError
 from acp_mpi.job import membership
 from acp_mpi.job.rendezvous.secret import job_id
 from acp_mpi.spawn.standin.comm.bodies import new_context, ranks_in
@@ -210,12 +210,8 @@ def _fail(code: int, text: str) -> None:
 def _find(service: str) -> str | None:
     try:
         port: str | None = acp.lookup(_key(service), timeout=_LOOKUP)
-    except TimeoutError:
+    except (TimeoutError, FinalizingError):  # not there, and perhaps no rank is left to publish it
         return None
-    except acp.Error as error:
-        if type(error) is not acp.Error:  # a rank has died, say
-            raise
-        return None  # all others are in finalize: none publishes it any more
     return port
 
 
