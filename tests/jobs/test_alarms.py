@@ -14,6 +14,7 @@ import pytest
 import acp_mpi as acp
 
 LONG = 3 << 20  # bytes, more than a mailbox keeps here
+SENT = 1  # tag
 
 
 class Alarm(Exception):
@@ -50,6 +51,7 @@ def wait_for_those_who_stand_still():
         space = acp.Workspace(10_000, start_rank=1, default_size=5000)
         keys, room = np.arange(100), bytearray(10_000)
         message, other = np.empty(LONG, np.uint8), np.empty(LONG, np.uint8)
+        acp.recv(source=1, tag=SENT)  # from now on the long message is kept, and no part of it is under way
         for error in (Alarm(), TimeoutError("of the program")):
             with alarmed(pids[1:], error):
                 numbers.update(keys, keys)
@@ -66,6 +68,7 @@ def wait_for_those_who_stand_still():
             acp.finalize()
     elif acp.rank() == 1:
         acp.send(np.full(LONG, 7, np.uint8), 0)
+        acp.send(None, 0, tag=SENT)
     acp.sync()
     assert word[0] == (acp.rank() == 1)
     acp.finalize()
