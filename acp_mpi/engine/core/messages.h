@@ -61,7 +61,7 @@ static inline bool acp_note_fits(uint64_t wanted, uint64_t note)
            (want != ACP_NOTE_RECORD || !((wanted ^ note) >> 32));
 }
 /* A short message that waits in the ring of its sender, and is not taken yet. */
-#define ACP_SHORT_MOST 16384u /* bytes */
+#define ACP_SHORT_MOST 8192u /* bytes */
 typedef struct acp_short {
     acp_envelope envelope;
     uint64_t at; /* position in the ring */

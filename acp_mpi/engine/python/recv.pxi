@@ -1,7 +1,7 @@
 # Receives: posted where senders find them.
 
 DEF MAIL_SHORT = 256  # bytes that come with their envelope
-DEF SHORT_MOST = 16384  # ACP_SHORT_MOST
+DEF SHORT_MOST = 8192  # ACP_SHORT_MOST
 DEF MOMENT = 1000000  # ns: a receive with less time does not poll for a message
 cdef object NOTHING_HERE = object()
 
