@@ -83,7 +83,7 @@ def test_stems_are_unique():
 
 def test_the_engine_s_tests_lie_in_folders_like_what_they_test():
     assert not [*ENGINE_TESTS.glob("*.[ch]")], "move these to the folder of what they test"
-    beside = {"support", "cluster", "interleaver", "fuzz", "benchmarks"}
+    beside = {"support", "cluster", "interleaver", "fuzz", "benchmarks", "trace"}
     assert {path.name for path in ENGINE_TESTS.iterdir() if path.is_dir()} - beside == set(floors())
     names = sorted(path.stem for path in ENGINE_TESTS.rglob("test_*.c"))
     assert names == sorted(set(names))  # the Makefile finds a test by its name
