@@ -51,7 +51,8 @@ def wait_for_those_who_stand_still():
         space = acp.Workspace(10_000, start_rank=1, default_size=5000)
         keys, room = np.arange(100), bytearray(10_000)
         message, other = np.empty(LONG, np.uint8), np.empty(LONG, np.uint8)
-        acp.recv(source=1, tag=SENT)  # from now on the long message is kept, and no part of it is under way
+        # The long message is kept from now on, and no part of it is under way.
+        acp.recv(source=1, tag=SENT)
         for error in (Alarm(), TimeoutError("of the program")):
             with alarmed(pids[1:], error):
                 numbers.update(keys, keys)
