@@ -40,7 +40,7 @@ static bool is_read(acp_engine *e)
 {
     bool any = false;
     for (struct peer *p = NULL; !any && (p = peer_next(e, p));)
-        any = p->shm.backlog && p->shm.control->phase != PHASE_CLOSED;
+        any = p->ring.backlog && p->shm.control->phase != PHASE_CLOSED;
     return any;
 }
 
@@ -99,7 +99,7 @@ void acp_engine_close(acp_engine *e)
     pthread_mutex_lock(&e->space); /* threads that map or watch peers have this lock, and may ring */
     pthread_mutex_lock(&e->progress.bell);
     if (e->job.peers)
-        unmap_close(e);
+        peers_close(e);
     rank_table_close(e);
     descriptors_close(e);
     pthread_mutex_unlock(&e->progress.bell);
@@ -150,7 +150,8 @@ void close_destroy(acp_engine *e)
     flow_close(e);
     for (struct peer *p = NULL; (p = peer_next(e, p));)
         shm_ring_backlog_free(p);
-    unmap_free(e);
+    unmap_all(e);
+    peers_free(e);
     rank_table_free(e);
     arena_free(e);
     team_close(e);

@@ -133,7 +133,7 @@ int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *
     e->ops.work_tail = &e->ops.work;
     e->ops.stalled_end = &e->ops.stalled;
     e->mail.waiting_end = &e->mail.waiting;
-    e->memory.references = 1;
+    e->holds = 1;
     for (uint32_t i = 0; i < ATTACH_LANES; i++)
         e->lanes[i] = (acp_lane){.engine = e, .index = i, .previous = 1};
     pthread_mutexattr_init(&recursive);

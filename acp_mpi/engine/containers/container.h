@@ -49,7 +49,7 @@ static inline struct container *container_place(acp_lane *lane, acp_ga_t ga, str
             fail(lane, ACP_E_DESTROYED, ga, 0);
         return NULL;
     }
-    *heap = atomic_load_explicit(&t->peer->shm.heap, memory_order_acquire);
+    *heap = atomic_load_explicit(&t->peer->memory.heap, memory_order_acquire);
     return (struct container *)(void *)(t->base + (ga - t->low));
 }
 

@@ -26,7 +26,7 @@ static inline struct heap *heap_known(acp_lane *lane, acp_ga_t ga)
     const struct peer *p = lane->peers[slot % LANE_PEERS];
     bool near = p && p->slot == slot && !p->lost &&
                 (p == e->job.own || e->config.path != ACP_PATH_OWNER || lane->index == LANE_LEADER);
-    return near ? atomic_load_explicit(&p->shm.heap, memory_order_acquire) : NULL;
+    return near ? atomic_load_explicit(&p->memory.heap, memory_order_acquire) : NULL;
 }
 
 static int method_failed(acp_lane *lane, int rc, const struct acp_call *c)

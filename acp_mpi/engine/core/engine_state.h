@@ -30,6 +30,7 @@ struct acp_engine {
     pthread_mutex_t space; /* peers, views, own directory; descriptors of all of them */
     pthread_mutex_t lock; /* operations, messages, links */
     _Atomic bool stopping;
+    _Atomic uint32_t holds; /* the last to let go destroys it */
     _Atomic uint32_t inside;     /* threads without the interpreter, collectives under way */
     struct fence_state fence;
     struct progress_state progress;

@@ -76,13 +76,13 @@ void lane_flush(acp_lane *lane)
 /* Arrays may outlive the engine: their mapping goes with the last of them. */
 void acp_engine_free(acp_engine *e)
 {
-    if (atomic_fetch_sub(&e->memory.references, 1) == 1)
+    if (atomic_fetch_sub(&e->holds, 1) == 1)
         e->up->destroy(e);
 }
 
 void acp_engine_hold(acp_engine *e)
 {
-    atomic_fetch_add(&e->memory.references, 1);
+    atomic_fetch_add(&e->holds, 1);
 }
 
 void acp_engine_enter(acp_engine *e)

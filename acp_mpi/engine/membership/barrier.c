@@ -7,6 +7,7 @@
 #include "core/state/peer.h"
 #include "membership/team.h"
 #include "peers/peer.h"
+#include "progress/progress.h"
 #include "progress/wait.h"
 
 #include <errno.h>
@@ -117,10 +118,7 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
     int64_t slice = FIRST_SLICE_NS;
     bool told = false;
     int rc = ACP_OK;
-    pthread_mutex_lock(&e->progress.waiters_lock);
-    w.next = e->progress.waiters;
-    e->progress.waiters = &w;
-    pthread_mutex_unlock(&e->progress.waiters_lock);
+    progress_waiter_add(e, &w);
     for (;;) {
         atomic_fetch_add(&entry->sleepers, 1);
         uint32_t now = generation(atomic_load(&entry->state));
@@ -156,14 +154,7 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
         if (slept < 0 && slice == FIRST_SLICE_NS && team_watch(e, g->party))
             slice = SLICE_NS;
     }
-    pthread_mutex_lock(&e->progress.waiters_lock);
-    for (struct waiter **at = &e->progress.waiters; *at; at = &(*at)->next) {
-        if (*at == &w) {
-            *at = w.next;
-            break;
-        }
-    }
-    pthread_mutex_unlock(&e->progress.waiters_lock);
+    progress_waiter_drop(e, &w);
     return rc;
 }
 

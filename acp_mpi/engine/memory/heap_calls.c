@@ -13,7 +13,7 @@
 
 struct heap *heap_calls_map(acp_engine *e, struct peer *p)
 {
-    struct heap *h = atomic_load_explicit(&p->shm.heap, memory_order_acquire);
+    struct heap *h = atomic_load_explicit(&p->memory.heap, memory_order_acquire);
     const struct control *c = p->shm.control;
     uint64_t position = c->heap_position, span = c->heap_span;
     if (h || position % PAGE || span > p->shm.span || position > p->shm.span - span ||
@@ -32,17 +32,17 @@ struct heap *heap_calls_map(acp_engine *e, struct peer *p)
     }
     h->head = (struct heap_head *)(void *)h->base;
     heap_create_measure(h);
-    atomic_store_explicit(&p->shm.heap, h, memory_order_release);
+    atomic_store_explicit(&p->memory.heap, h, memory_order_release);
     return h;
 }
 
 void heap_calls_unmap(acp_engine *e, struct peer *p)
 {
-    struct heap *h = p->shm.heap;
+    struct heap *h = p->memory.heap;
     if (h && p != e->job.own && !e->config.map)
         munmap(h->base, h->span);
     free(h);
-    p->shm.heap = NULL;
+    p->memory.heap = NULL;
 }
 
 int heap_calls_create(acp_engine *e, uint64_t position, uint64_t span, uint64_t pinned_end)
@@ -102,7 +102,7 @@ struct heap *heap_calls_find(acp_lane *lane, acp_ga_t ga)
     const struct translation *t = translate_find(lane, ROLE_SRC, ga, 1);
     if (!t)
         return NULL;
-    struct heap *h = atomic_load_explicit(&t->peer->shm.heap, memory_order_acquire);
+    struct heap *h = atomic_load_explicit(&t->peer->memory.heap, memory_order_acquire);
     if (likely(h != NULL))
         return h;
     pthread_mutex_lock(&e->space);

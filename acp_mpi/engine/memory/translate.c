@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #define VIEW_GRAIN ((uint64_t)16 << 20) /* small regions share views of this size */
+#define VIEW_LEAST 64u /* fewer views of a peer are not trimmed */
 
 /* Views without a living region go when there are many; a view stays for now while this process has an operation
  * inside a dead region of it. */
@@ -22,7 +23,7 @@ static void views_trim(acp_engine *e, struct peer *p)
     for (uint32_t flag = 0; flag < 2 * ATTACH_LANES; flag++)
         if (busy[flag] & 1)
             return;
-    for (struct view **at = &p->shm.views; *at;) {
+    for (struct view **at = &p->memory.views; *at;) {
         struct view *v = *at;
         uint64_t version = p->shm.control->directory_version;
         bool used = v->pinned || (version & 1);
@@ -42,9 +43,9 @@ static void views_trim(acp_engine *e, struct peer *p)
         *at = v->next;
         munmap(v->base, v->high - v->low);
         free(v);
-        p->shm.view_count--;
+        p->memory.view_count--;
     }
-    p->shm.view_limit = p->shm.view_count * 2 < VIEW_LIMIT ? VIEW_LIMIT : p->shm.view_count * 2;
+    p->memory.view_limit = p->memory.view_count * 2;
 }
 
 /* Maps the region [low, high) of a peer's file. The region alone decides which view holds it, so that two addresses of
@@ -66,14 +67,14 @@ static int view_of(acp_engine *e, struct peer *p, uint64_t low, uint64_t high, b
         to = span;
     if (high > to)
         return ACP_E_UNREGISTERED;
-    for (struct view *v = p->shm.views; v; v = v->next) {
+    for (struct view *v = p->memory.views; v; v = v->next) {
         if (v->low == from && v->high == to) {
             v->pinned |= pin;
             *base = v->base + (low - from);
             return ACP_OK;
         }
     }
-    if (p->shm.view_count >= p->shm.view_limit)
+    if (p->memory.view_count >= VIEW_LEAST && p->memory.view_count >= p->memory.view_limit)
         views_trim(e, p);
     struct view *v = calloc(1, sizeof *v);
     if (!v)
@@ -87,9 +88,9 @@ static int view_of(acp_engine *e, struct peer *p, uint64_t low, uint64_t high, b
     v->low = from;
     v->high = to;
     v->pinned = pin;
-    v->next = p->shm.views;
-    p->shm.views = v;
-    p->shm.view_count++;
+    v->next = p->memory.views;
+    p->memory.views = v;
+    p->memory.view_count++;
     *base = v->base + (low - from);
     return ACP_OK;
 }

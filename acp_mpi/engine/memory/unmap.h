@@ -3,7 +3,6 @@
 
 #include "core/engine.h"
 
-void unmap_close(acp_engine *e); /* descriptors */
-void unmap_free(acp_engine *e); /* mappings */
+void unmap_all(acp_engine *e);
 
 #endif

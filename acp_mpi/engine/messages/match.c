@@ -20,7 +20,7 @@
 
 struct heap *match_heap(acp_engine *e, struct peer *p)
 {
-    struct heap *h = atomic_load_explicit(&p->shm.heap, memory_order_acquire);
+    struct heap *h = atomic_load_explicit(&p->memory.heap, memory_order_acquire);
     if (likely(h != NULL))
         return h;
     if (peer_attach(e, p) == RELATION_REMOTE || p->lost)

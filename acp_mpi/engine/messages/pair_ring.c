@@ -92,7 +92,7 @@ static struct pair_ring *find_ring(acp_lane *lane, struct peer *to)
     struct pair_rings *all = to != e->job.own && (!s->pause || !--s->pause) ? rings_of(e, to) : NULL;
     if (!all)
         return NULL;
-    struct heap *h = atomic_load_explicit(&to->shm.heap, memory_order_relaxed);
+    struct heap *h = atomic_load_explicit(&to->memory.heap, memory_order_relaxed);
     uint32_t i = e->rank % RING_SENDERS;
     struct pair_ring *ring = &all->rings[i];
     uint64_t owner = 0, taken;
@@ -213,7 +213,7 @@ static bool take(struct pair_ring *ring, uint64_t at, uint64_t size)
 bool pair_ring_put(acp_lane *lane, struct peer *to, const acp_envelope *m, const void *data)
 {
     struct pair_ring *ring = lane->index == LANE_CALLER ? ring_at(lane, to) : NULL;
-    struct heap *h = ring ? atomic_load_explicit(&to->shm.heap, memory_order_relaxed) : NULL;
+    struct heap *h = ring ? atomic_load_explicit(&to->memory.heap, memory_order_relaxed) : NULL;
     const struct mailbox *box = h ? mailbox_of(h) : NULL;
     if (!box || !is_quiet(box) || !keeps_none(box) || !has_letters(box))
         return false;
@@ -299,7 +299,7 @@ static bool look_at_all(acp_engine *e, const struct heap *h, const acp_envelope 
 
 bool acp_short_look(acp_engine *e, const acp_envelope *want, acp_short *message)
 {
-    struct heap *h = atomic_load_explicit(&e->job.own->shm.heap, memory_order_acquire);
+    struct heap *h = atomic_load_explicit(&e->job.own->memory.heap, memory_order_acquire);
     if (unlikely(!h))
         return false;
     if (want->source == ACP_ANY)
@@ -340,7 +340,7 @@ bool pair_ring_any(const struct heap *h)
 
 bool pair_ring_stirs(acp_engine *e, const acp_envelope *want)
 {
-    struct heap *h = atomic_load_explicit(&e->job.own->shm.heap, memory_order_acquire);
+    struct heap *h = atomic_load_explicit(&e->job.own->memory.heap, memory_order_acquire);
     if (!h || !keeps_none(mailbox_of(h)) || !is_quiet(mailbox_of(h)))
         return true;
     if (want->source == ACP_ANY)

@@ -32,7 +32,7 @@ bool purge_finished_has(const struct mailbox *box, uint64_t context)
 
 void purge_finished_add(acp_engine *e, uint64_t context, bool in_vain)
 {
-    const struct heap *h = atomic_load_explicit(&e->job.own->shm.heap, memory_order_acquire);
+    const struct heap *h = atomic_load_explicit(&e->job.own->memory.heap, memory_order_acquire);
     if (!h || !context)
         return;
     struct mailbox *box = mailbox_of(h);

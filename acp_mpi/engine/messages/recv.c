@@ -212,7 +212,7 @@ bool recv_follow(acp_request *r)
     if (!r->buffer || (place != PLACE_BLOCK && place != PLACE_SHARED))
         return false;
     uint64_t filled = __atomic_load_n(&l->filled, __ATOMIC_ACQUIRE);
-    const struct heap *h = atomic_load_explicit(&e->job.own->shm.heap, memory_order_relaxed);
+    const struct heap *h = atomic_load_explicit(&e->job.own->memory.heap, memory_order_relaxed);
     filled = filled < r->room ? filled : r->room;
     if (filled > copied && block_in(h, l->block, filled)) {
         memcpy(r->buffer + copied, h->base + l->block + copied, filled - copied);

@@ -206,7 +206,7 @@ static bool is_far(acp_engine *e, struct peer *to)
             atomic_store(&to->mail.far, true);
         return true;
     }
-    if (unlikely(!atomic_load_explicit(&to->shm.heap, memory_order_relaxed)))
+    if (unlikely(!atomic_load_explicit(&to->memory.heap, memory_order_relaxed)))
         match_heap(e, to);
     return atomic_load_explicit(&to->mail.far, memory_order_relaxed) && !to->lost;
 }

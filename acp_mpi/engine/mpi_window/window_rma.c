@@ -7,6 +7,7 @@
 #include "operations/op_table.h"
 #include "operations/protocol.h"
 #include "progress/doorbell.h"
+#include "progress/wait.h"
 
 #include <sched.h>
 #include <string.h>
@@ -183,7 +184,7 @@ void window_help(acp_engine *e, acp_handle_t handle)
     struct window *w = atomic_load_explicit(&e->mpi.window, memory_order_acquire);
     if (!w || !atomic_load_explicit(&w->open, memory_order_relaxed))
         return;
-    atomic_fetch_add(&e->progress.callers, 1);
+    wait_caller_enter(e);
     pthread_mutex_lock(&e->lock);
     struct op *op = atomic_load(&e->stopping) ? NULL : op_background_claim(e, handle);
     if (op && op_table_by_window(op->way) && op->local.local && op->command.a <= DIRECT_BYTES) {
@@ -197,5 +198,5 @@ void window_help(acp_engine *e, acp_handle_t handle)
         op_background_add(e, op);
     }
     pthread_mutex_unlock(&e->lock);
-    atomic_fetch_sub(&e->progress.callers, 1);
+    wait_caller_leave(e);
 }

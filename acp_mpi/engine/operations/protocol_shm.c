@@ -66,8 +66,8 @@ static bool ring_room(acp_lane *lane, struct peer *to, uint32_t color)
 {
     const acp_engine *e = lane->engine;
     (void)color;
-    if (to->shm.backlog || e->ops.bounce_pool)
-        return !to->shm.backlog;
+    if (to->ring.backlog || e->ops.bounce_pool)
+        return !to->ring.backlog;
     return e->ops.bounce_count < BOUNCE_CHUNKS && (bounce_new(lane) || !e->ops.bounce_count);
 }
 

@@ -289,6 +289,16 @@ int attach_open(acp_engine *e, struct peer *p, uint8_t *opened, bool *later)
     return ACP_OK;
 }
 
+void attach_unmap(acp_engine *e, struct peer *p)
+{
+    if (p->relation == RELATION_NODE && !e->config.map) {
+        munmap((void *)(uintptr_t)p->shm.control, CONTROL_SIZE);
+        munmap(p->shm.doors, sizeof *p->shm.doors);
+    }
+    p->shm.control = NULL;
+    p->shm.doors = NULL;
+}
+
 int acp_table_map(acp_engine *e, const uint8_t place[ACP_ROW_SIZE])
 {
     struct row row;

@@ -8,6 +8,7 @@ struct row;
 
 /* Opening the memory of a process of the node */
 int attach_open(acp_engine *e, struct peer *p, uint8_t *opened, bool *later);
+void attach_unmap(acp_engine *e, struct peer *p);
 /* The table with that nonce, of which `place` has the descriptor; its own, or -1. With the space lock. */
 int attach_table(acp_engine *e, const struct row *place, uint64_t nonce);
 int attach_giver_open(acp_engine *e);

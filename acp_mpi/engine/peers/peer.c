@@ -74,7 +74,6 @@ struct peer *peer_of_slot(acp_engine *e, uint32_t slot)
             p->row = rank_table_row(e, slot);
             p->slot = slot;
             p->shm.fd = p->pidfd = p->shm.door_fd = -1;
-            p->shm.view_limit = VIEW_LIMIT;
             p->lost = e->job.outcast;
             (*page)[slot % PEER_PAGE] = p;
         }
@@ -224,6 +223,40 @@ static bool claim_line(acp_engine *e, struct peer *p)
     return false;
 }
 
+/* With the bell's lock: other threads may ring. */
+static void shut_all(struct peer *p)
+{
+    linux_shut(&p->pidfd);
+    linux_shut(&p->shm.fd);
+    linux_shut(&p->shm.door_fd);
+}
+
+void peers_close(acp_engine *e)
+{
+    for (struct peer *p = NULL; (p = peer_next(e, p));) {
+        if (p->shm.doors && p->relation == RELATION_NODE)
+            p->shm.doors->lines[p->shm.line].holder = 0;
+        shut_all(p);
+    }
+}
+
+void peers_free(acp_engine *e)
+{
+    for (struct peer *p = NULL; (p = peer_next(e, p));) {
+        attach_unmap(e, p);
+        free(p->ops.chain_failures);
+    }
+    for (uint32_t page = 0; page * PEER_PAGE < e->procs; page++) {
+        for (uint32_t i = 0; e->job.peers[page] && i < PEER_PAGE; i++)
+            free(e->job.peers[page][i]);
+        free(e->job.peers[page]);
+    }
+    free(e->job.peers);
+    free(e->job.ends);
+    e->job.peers = NULL;
+    e->procs = 0;
+}
+
 bool peer_line_dead(acp_engine *e, struct doors *doors, uint32_t line)
 {
     struct attach_line *l = &doors->lines[line];
@@ -295,4 +328,14 @@ int peer_attach(acp_engine *e, struct peer *p)
     }
     pthread_mutex_unlock(&e->space);
     return (int)relation;
+}
+
+void peer_detach(acp_engine *e, struct peer *p)
+{
+    pthread_mutex_lock(&e->progress.bell);
+    shut_all(p);
+    pthread_mutex_unlock(&e->progress.bell);
+    p->left = peer_left(p); /* its memory cannot tell that any more */
+    attach_unmap(e, p);
+    atomic_store(&p->relation, RELATION_UNKNOWN);
 }

@@ -23,5 +23,8 @@ int peer_gone(const acp_engine *e, const struct peer *p);
 void peers_cast_out(acp_engine *e);
 struct peer *peer_next(acp_engine *e, struct peer *after); /* the next peer that has a structure; NULL: the end */
 bool peer_line_dead(acp_engine *e, struct doors *doors, uint32_t line);
+void peer_detach(acp_engine *e, struct peer *p); /* a dead one of the node; no address of its memory is in use */
+void peers_close(acp_engine *e); /* descriptors, with the bell's lock */
+void peers_free(acp_engine *e); /* no other memory of theirs is mapped */
 
 #endif

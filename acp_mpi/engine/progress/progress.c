@@ -20,6 +20,24 @@ void progress_event(acp_engine *e)
     doorbell_wake(e->doors);
 }
 
+void progress_waiter_add(acp_engine *e, struct waiter *w)
+{
+    pthread_mutex_lock(&e->progress.waiters_lock);
+    w->next = e->progress.waiters;
+    e->progress.waiters = w;
+    pthread_mutex_unlock(&e->progress.waiters_lock);
+}
+
+void progress_waiter_drop(acp_engine *e, const struct waiter *w)
+{
+    pthread_mutex_lock(&e->progress.waiters_lock);
+    struct waiter **at = &e->progress.waiters;
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+    pthread_mutex_unlock(&e->progress.waiters_lock);
+}
+
 void progress_wake(acp_engine *e)
 {
     pthread_mutex_lock(&e->progress.waiters_lock);

@@ -133,9 +133,9 @@ static void look(struct wait *w, uint64_t patience_ns)
 /* A handler may use the engine, and even close it: it counts as outside. */
 static bool tick_outside(acp_engine *e, int reason)
 {
-    atomic_fetch_sub(&e->progress.callers, 1);
+    wait_caller_leave(e);
     bool end = tick(e, reason);
-    atomic_fetch_add(&e->progress.callers, 1);
+    wait_caller_enter(e);
     return end;
 }
 
@@ -248,11 +248,11 @@ int wait_ready(acp_engine *e, bool (*ready)(void *), void *context, int64_t time
 {
     struct wait w = {.engine = e, .ready = ready, .context = context, .timeout_ns = timeout_ns,
                      .doing = doing};
-    atomic_fetch_add(&e->progress.callers, 1);
+    wait_caller_enter(e);
     int rc = atomic_load(&e->stopping) ? ACP_E_CLOSED : wait_inside(&w);
     if (rc == ACP_E_CLOSED)
         await_leader(e);
-    atomic_fetch_sub(&e->progress.callers, 1);
+    wait_caller_leave(e);
     return rc;
 }
 
@@ -260,11 +260,11 @@ bool wait_doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t time
 {
     uint64_t end = linux_now_ns() + (uint64_t)timeout_ns;
     bool there = false;
-    atomic_fetch_add(&e->progress.callers, 1);
+    wait_caller_enter(e);
     for (int64_t left = timeout_ns; left > 0 && !atomic_load(&e->stopping);
          left = (int64_t)(end - linux_now_ns()))
         if ((there = ready(context)) || !doorbell_doze(e, ready, context, left))
             break;
-    atomic_fetch_sub(&e->progress.callers, 1);
+    wait_caller_leave(e);
     return there;
 }

@@ -20,6 +20,17 @@ uint64_t wait_poll_ns(const acp_engine *e, uint64_t time_ns);
  * itself it would be a tick of 4 ms. */
 void wait_pause(const acp_engine *e, uint32_t *looks);
 
+/* A thread waits from now on, or no more: the leader then does not put off what it may wait for. */
+static inline void wait_caller_enter(acp_engine *e)
+{
+    atomic_fetch_add(&e->progress.callers, 1);
+}
+
+static inline void wait_caller_leave(acp_engine *e)
+{
+    atomic_fetch_sub(&e->progress.callers, 1);
+}
+
 /* A number of words is waited for from now on, or no more, to which some writers write without a ring. */
 static inline void wait_unrung(acp_engine *e, int words)
 {

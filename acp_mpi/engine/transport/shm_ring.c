@@ -31,16 +31,17 @@ static uint64_t cell_state(uint64_t position, uint32_t phase, uint32_t line)
 /* False: the ring is full, or, after more cells than it has, its contents are damaged. */
 static bool push(struct peer *p, const struct message *m)
 {
+    struct doors *doors = p->shm.doors;
     for (uint32_t cells = 0; cells < 2 * INBOX_CELLS; cells++) {
-        uint64_t tail = atomic_load_explicit(&p->shm.doors->tail, memory_order_acquire);
-        struct cell *cell = &p->shm.doors->cells[tail % INBOX_CELLS];
+        uint64_t tail = atomic_load_explicit(&doors->tail, memory_order_acquire);
+        struct cell *cell = &doors->cells[tail % INBOX_CELLS];
         uint64_t state = atomic_load_explicit(&cell->state, memory_order_acquire);
         uint64_t free_now = cell_state(tail, CELL_FREE, 0);
         if (state == free_now) {
             if (!atomic_compare_exchange_strong(&cell->state, &state,
                                                 cell_state(tail, CELL_CLAIMED, p->shm.line)))
                 continue;
-            atomic_compare_exchange_strong(&p->shm.doors->tail, &tail, tail + 1);
+            atomic_compare_exchange_strong(&doors->tail, &tail, tail + 1);
             cell->message = *m;
             atomic_store_explicit(&cell->state,
                                   (free_now | (uint64_t)CELL_FULL << 30 | p->shm.line),
@@ -49,7 +50,7 @@ static bool push(struct peer *p, const struct message *m)
         }
         if ((uint32_t)(state >> 32) < (uint32_t)(free_now >> 32))
             return false; /* a turn behind: not read yet */
-        atomic_compare_exchange_strong(&p->shm.doors->tail, &tail, tail + 1);
+        atomic_compare_exchange_strong(&doors->tail, &tail, tail + 1);
     }
     return false;
 }
@@ -101,11 +102,11 @@ int shm_ring_send(acp_lane *lane, struct peer *to, uint32_t color, const struct 
     bool closed = m->kind < ACP_REPLY && to->shm.control->phase == PHASE_CLOSED;
     if (to->lost || closed)
         return peer_liveness_fail(lane, to, m->src ? m->src : m->dst, m->a);
-    if (!to->shm.backlog && push(to, m)) {
+    if (!to->ring.backlog && push(to, m)) {
         wake(e, to);
         return ACP_OK;
     }
-    struct backlog *entry = malloc(sizeof *entry), **at = &to->shm.backlog;
+    struct backlog *entry = malloc(sizeof *entry), **at = &to->ring.backlog;
     if (!entry && m->kind >= ACP_REPLY && (entry = e->shm.backlog_spares)) {
         e->shm.backlog_spares = entry->next;
         e->shm.backlog_spare_count--;
@@ -129,9 +130,9 @@ bool shm_ring_backlog_push(acp_lane *lane)
         return false;
     for (struct peer *p = NULL; (p = peer_next(e, p));) {
         bool sent = false;
-        while (p->shm.backlog && (p->lost || push(p, &p->shm.backlog->message))) {
-            struct backlog *entry = p->shm.backlog;
-            p->shm.backlog = entry->next;
+        while (p->ring.backlog && (p->lost || push(p, &p->ring.backlog->message))) {
+            struct backlog *entry = p->ring.backlog;
+            p->ring.backlog = entry->next;
             free(entry);
             atomic_fetch_sub(&e->shm.backlogged, 1);
             sent = true;
@@ -144,9 +145,9 @@ bool shm_ring_backlog_push(acp_lane *lane)
 
 void shm_ring_backlog_free(struct peer *p)
 {
-    while (p->shm.backlog) {
-        struct backlog *entry = p->shm.backlog;
-        p->shm.backlog = entry->next;
+    while (p->ring.backlog) {
+        struct backlog *entry = p->ring.backlog;
+        p->ring.backlog = entry->next;
         free(entry);
     }
 }

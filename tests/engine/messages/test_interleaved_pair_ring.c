@@ -91,7 +91,7 @@ static void start(void)
     lines[0].tag = 3;
     lines[0].note = 9;
     brought = mailed = taken = 0;
-    own.shm.heap = receivers.shm.heap = &heap;
+    own.memory.heap = receivers.memory.heap = &heap;
     receivers.shm.control = &control;
     receiver.job.own = &own;
     receiver.lanes[LANE_CALLER].engine = receiver.lanes[LANE_LEADER].engine = &receiver;

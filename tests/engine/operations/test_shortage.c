@@ -168,7 +168,7 @@ static void all_answers_come_through_a_full_ring(void)
     UNTIL(progress_leader_try(e));
     pthread_mutex_lock(&owner->lock);
     for (uint32_t i = 0; i < INBOX_CELLS; i++)
-        CHECK(road_ring.send(&owner->lanes[LANE_LOCKED], p, 0, &nothing) == ACP_OK && !p->shm.backlog);
+        CHECK(road_ring.send(&owner->lanes[LANE_LOCKED], p, 0, &nothing) == ACP_OK && !p->ring.backlog);
     pthread_mutex_unlock(&owner->lock);
     take_memory(owner);
     for (uint32_t i = 0; i < ATOMICS; i++)

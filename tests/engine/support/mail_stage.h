@@ -41,7 +41,7 @@ static inline void stage_start(struct stage *s, int fd)
     actor_start(&s->actor, fd);
     acp_engine *e = s->actor.engine;
     s->owner.shm.control = e->control;
-    s->owner.shm.heap = &s->actor.heap;
+    s->owner.memory.heap = &s->actor.heap;
     s->owner.relation = RELATION_NODE;
     s->owner.shm.door_fd = -1;
     e->job.own = &s->owner;

@@ -34,7 +34,7 @@ static inline void sender_start(struct sender *s, int fd, uint32_t rank)
     e->fence.fenced = true;
     pthread_mutex_init(&e->progress.bell, NULL);
     s->to.shm.control = e->control;
-    s->to.shm.heap = &s->actor.heap;
+    s->to.memory.heap = &s->actor.heap;
     s->to.relation = RELATION_NODE;
     s->to.shm.door_fd = -1;
     s->to.shm.doors = &doors;

@@ -19,7 +19,7 @@ static inline void stage_set(struct stage *s, const struct actor *a)
 {
     s->actor = *a;
     s->generation = 1;
-    s->peer.shm.heap = &s->actor.heap;
+    s->peer.memory.heap = &s->actor.heap;
     s->actor.lane->patience_ns = ACP_FOREVER;
     s->actor.lane->recent[ROLE_SRC] = (struct translation){
         .low = acp_ga(0, 0, 0), .length = CRASH_SPAN, .base = s->actor.heap.base,

@@ -5,6 +5,7 @@
 #include "core/engine.h"
 #include "core/layout.h"
 
+struct heap;
 struct retiree;
 
 #define GUARD_BYTES PAGE /* offsets behind every region that belong to no region, so that an overrun is found */
@@ -40,7 +41,6 @@ struct memory_state {
     uint64_t tickets;
     _Atomic uint32_t retiring;
     uint64_t next_check; /* committed bytes at which the free memory is measured again */
-    _Atomic uint32_t references;
     uint64_t live_private, live_segments;
     uint64_t heap_position, heap_span; /* bytes in the file, as in the control page; 0: no heap */
     struct {
@@ -50,6 +50,22 @@ struct memory_state {
     } window;            /* the window part */
     struct entry *entries;
     _Atomic uint32_t *order;
+};
+
+/* A stretch of a peer's memory file mapped here. */
+struct view {
+    uint64_t low, high; /* file offsets */
+    unsigned char *base;
+    bool pinned;
+    struct view *next;
+};
+
+/* Of a peer, with the space lock. */
+struct peer_memory {
+    struct heap *_Atomic heap; /* read without the lock; NULL: not mapped so far */
+    struct view *views;
+    uint32_t view_count;
+    uint32_t view_limit; /* number of views at which they are trimmed, and at least VIEW_LEAST */
 };
 
 #endif

@@ -3,6 +3,7 @@
 #define ACP_STATE_PEER_H
 
 #include "core/layout.h"
+#include "core/state/memory.h"
 #include "core/state/messages.h"
 #include "core/state/mpi_window.h"
 #include "core/state/operations.h"
@@ -38,6 +39,8 @@ struct peer {
     uint32_t watch_asked; /* number of slots it was asked to watch; 0: not asked */
     bool relies; /* it relies on this process to report ends elsewhere (any_source.c) */
     struct peer_shm shm;
+    struct peer_memory memory;
+    struct peer_ring ring;
     struct peer_tcp tcp;
     struct peer_mail mail;
     struct peer_mpi mpi;

@@ -6,14 +6,10 @@
 
 #include <stdatomic.h>
 
-struct backlog;
 struct control;
 struct doors;
-struct heap;
 struct peer;
 struct table_head;
-
-#define VIEW_LIMIT 64u /* more views of a peer are trimmed */
 
 /* The table of members that the node shares (rank_table.c). */
 struct table {
@@ -23,14 +19,6 @@ struct table {
 };
 
 #define PEER_PAGE 1024u
-
-/* A stretch of a peer's memory file mapped here. */
-struct view {
-    uint64_t low, high; /* file offsets */
-    unsigned char *base;
-    bool pinned;
-    struct view *next;
-};
 
 struct job_state {
     struct span joined_with; /* members that joined together and end together */
@@ -66,10 +54,6 @@ struct peer_shm {
     const struct control *control;
     uint64_t span; /* bytes of its memory that its file has room for */
     struct doors *doors;
-    struct heap *_Atomic heap;
-    struct view *views;
-    uint32_t view_count, view_limit;
-    struct backlog *backlog; /* messages that found its ring full */
 };
 
 #endif

@@ -55,6 +55,11 @@ struct tcp_state {
     struct wire *_Atomic talker; /* the connection that brought the last two inputs */
 };
 
+/* Of a peer of the node. */
+struct peer_ring {
+    struct backlog *backlog; /* messages that found its ring full */
+};
+
 /* Of a peer. */
 struct peer_tcp {
     struct link *links[ACP_COLORS];
