@@ -1,4 +1,4 @@
-"""`python -m acp_mpi info`, `heap`, and `python -m acp_mpi app.py ...`."""
+"""`python -m acp_mpi info`, `heap`, `selftest`, and `python -m acp_mpi app.py ...`."""
 
 import argparse
 import sys
@@ -7,20 +7,20 @@ from acp_mpi.job import runtime
 from acp_mpi.tools import heap_command, info, program
 from acp_mpi.util import usage
 
-_COMMANDS = ("info", "heap")
+_COMMANDS = ("info", "heap", "selftest")
 
 
 def _parser() -> usage.Parser:
     parser = usage.Parser(
         prog="python -m acp_mpi",
-        description="Show what acp_mpi finds here, or the memory of a running job, or run a "
-        "program so that an error on one rank ends its whole group.",
+        description="Show what acp_mpi finds here, or the memory of a running job, or whether all "
+        "works with this MPI, or run a program so that an error on one rank ends its whole group.",
         epilog="Under a launcher: mpiexec -n 4 python -m acp_mpi info; of a running job: "
-        "python -m acp_mpi heap PID",
+        "python -m acp_mpi heap PID; by itself: python -m acp_mpi selftest",
     )
     parser.add_argument(
         "what",
-        metavar="info | heap | PROGRAM.py",
+        metavar="info | heap | selftest | PROGRAM.py",
         nargs="?",
         help="what to show, or the program to run",
     )
@@ -50,13 +50,17 @@ def main(argv: list[str]) -> int:
     parser = _parser()
     given = parser.parse_args(argv)
     if given.what is None:
-        parser.error("say what: info, heap PID, or the program to run: app.py")
+        parser.error("say what: info, heap PID, selftest, or the program to run: app.py")
     if given.what not in _COMMANDS and (reason := program.refusal(given.what)):
         parser.error(reason + usage.meant(given.what, _COMMANDS))
     if given.what == "info":
         return info.main(given.arguments)
     if given.what == "heap":
         return heap_command.main(given.arguments)
+    if given.what == "selftest":
+        from acp_mpi.selftest import command  # no rank needs it
+
+        return command.main(given.arguments)
     return _run(given.what, given.arguments)
 
 

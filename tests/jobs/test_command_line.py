@@ -150,7 +150,7 @@ def test_a_program_that_is_not_there_is_a_wrong_command_line(module):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["acp_mpi"], "say what: info, heap PID, or the program to run"),
+        (["acp_mpi"], "say what: info, heap PID, selftest, or the program to run"),
         (["acp_mpi", "-x"], "unrecognized arguments: -x"),
         (["acp_mpi", "inof"], "no program 'inof' here; give the path of one; did you mean info?"),
         (["acp_mpi", "."], "'.' is a folder without a __main__.py"),
