@@ -16,7 +16,7 @@ from svg import box, picture, text
 
 _GOAL, _LOW, _HIGH = 1.1, 0.5, 8.0
 _COLOURS = {"MPICH": "#1e88e5", "Open MPI": "#e53935"}
-_WIDTH, _HEIGHT, _GAP, _LEFT, _TOP = 380, 260, 40, 56, 84
+_WIDTH, _HEIGHT, _GAP, _LEFT, _TOP = 400, 230, 76, 48, 112
 Lines = Mapping[str, Mapping[str, float]]  # by the other side: the speed by the name of the row
 
 
@@ -40,33 +40,38 @@ def _style(against: str) -> str:
     return f'stroke="{colour}" stroke-width="1.6"{dashes}'
 
 
-def _panel(pattern: str, lines: Lines, x: float) -> Iterator[str]:
-    yield text(x, _TOP - 10, f"{pattern}: {PATTERNS[pattern]}", ' font-weight="bold"')
+def _scale(speed: float) -> str:
+    return {_LOW: f"≤ {_LOW:g}", _HIGH: f"≥ {_HIGH:g}"}.get(speed, f"{speed:g}")
+
+
+def _panel(pattern: str, lines: Lines, top: float) -> Iterator[str]:
+    yield text(_LEFT, top - 26, pattern, ' font-weight="bold"')
+    yield text(_LEFT, top - 12, PATTERNS[pattern])
     for speed in (_LOW, 1, _GOAL, 2, 4, _HIGH):
-        y = _TOP + _down(speed)
-        yield box(x, y, _WIDTH, 1.2 if speed == 1 else 0.5, "#888888")
-        yield text(x - 6, y + 4, f"{speed:g}", ' text-anchor="end"')
+        y = top + _down(speed)
+        yield box(_LEFT, y, _WIDTH, 1.2 if speed == 1 else 0.5, "#888888")
+        below = 1 if speed == _GOAL else 4  # the label of 1 stands right under it
+        yield text(_LEFT - 6, y + below, _scale(speed), ' text-anchor="end"')
     for size in SIZES[::4]:
-        place = (x + _across(size), _TOP + _HEIGHT + 16)
+        place = (_LEFT + _across(size), top + _HEIGHT + 16)
         yield text(*place, size_name(size), ' text-anchor="middle"')
     for against, speeds in lines.items():
         known = [(size, speeds.get(row_name(pattern, size))) for size in SIZES]
-        points = [(x + _across(size), _TOP + _down(s)) for size, s in known if s is not None]
+        points = [(_LEFT + _across(size), top + _down(s)) for size, s in known if s is not None]
         yield _line(points, _style(against))
 
 
 def draw(lines: Lines) -> str:
     """Return a panel for each pattern, with a line for each other side."""
-    parts = [text(_LEFT, 24, f"Speed of acp_mpi in units of MPI's; the goal is {_GOAL}",
+    parts = [text(_LEFT, 22, f"Speed of acp_mpi in units of MPI's; the goal is {_GOAL}",
                   ' font-weight="bold"')]  # fmt: skip
-    x = float(_LEFT)
-    for against in lines:
-        parts += [_line([(x, 44), (x + 24, 44)], _style(against)), text(x + 30, 48, against)]
-        x += 60 + 7 * len(against)
+    for number, against in enumerate(lines):
+        x, y = _LEFT + number % 2 * _WIDTH / 2, 44 + number // 2 * 16
+        parts += [_line([(x, y - 4), (x + 24, y - 4)], _style(against)), text(x + 30, y, against)]
     for number, pattern in enumerate(PATTERNS):
-        parts += _panel(pattern, lines, _LEFT + number * (_WIDTH + _GAP))
-    width = _LEFT + len(PATTERNS) * (_WIDTH + _GAP)
-    return picture(width, _TOP + _HEIGHT + 36, parts)
+        parts += _panel(pattern, lines, _TOP + number * (_HEIGHT + _GAP))
+    height = _TOP + len(PATTERNS) * (_HEIGHT + _GAP) - _GAP + 28
+    return picture(_LEFT + _WIDTH + 24, height, parts)
 
 
 def main() -> None:
