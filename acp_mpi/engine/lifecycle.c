@@ -129,7 +129,7 @@ int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *
         return fault->status = ACP_E_SYSTEM;
     e->config = *config;
     e->up = &acp_upcalls;
-    e->config.node = apart(e) ? config->node | NODE_APART : config->node & ~NODE_APART;
+    e->config.node = peers_apart(e) ? config->node | NODE_APART : config->node & ~NODE_APART;
     e->ops.work_tail = &e->ops.work;
     e->ops.stalled_end = &e->ops.stalled;
     e->mail.waiting_end = &e->mail.waiting;

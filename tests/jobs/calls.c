@@ -112,5 +112,5 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "calls"
 
 PyMODINIT_FUNC PyInit_calls(void)
 {
-    return import_acp() ? NULL : PyModule_Create(&definition);
+    return acp_import() ? NULL : PyModule_Create(&definition);
 }

@@ -58,8 +58,9 @@ class Function:
     end: int
 
 
+_NAME = r"\b(?!__attribute__\b|[A-Z_]+\()(\w+)"  # in capitals it is a macro's
 _DEFINITION = re.compile(
-    r"^(?![#/ }])[^\n;={}]*?\b(\w+)\([^;{}]*\)\n?\s*\{(?:[^\n]*\}$|.*?^\})", re.M | re.S
+    rf"^(?![#/ }}])[^\n;={{}}]*?{_NAME}\([^;{{}}]*\)\n?\s*\{{(?:[^\n]*\}}$|.*?^\}})", re.M | re.S
 )
 
 

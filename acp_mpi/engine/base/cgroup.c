@@ -124,7 +124,7 @@ static uint64_t least_of(bool whole)
     return machine < groups ? machine : groups;
 }
 
-uint64_t memory_available(void)
+uint64_t cgroup_available(void)
 {
     return least_of(false);
 }

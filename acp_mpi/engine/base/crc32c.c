@@ -89,7 +89,7 @@ static uint32_t by_tables(uint32_t crc, const uint8_t *p, size_t n)
  * that follow the lane by a carry-less product with x^(8m-33); the missing 33
  * are the product's own shift by one and the 32 of the instruction that
  * reduces it, which is the one that takes the last lane's last word. */
-X86_CRC static inline uint32_t three_lanes(uint32_t crc, const uint8_t *p,
+static inline X86_CRC uint32_t three_lanes(uint32_t crc, const uint8_t *p,
                                            size_t lane, int over_two,
                                            int over_one)
 {
@@ -112,7 +112,7 @@ X86_CRC static inline uint32_t three_lanes(uint32_t crc, const uint8_t *p,
     return (uint32_t)_mm_crc32_u64(third, word);
 }
 
-X86_CRC static uint32_t by_instruction(uint32_t crc, const uint8_t *p, size_t n)
+static X86_CRC uint32_t by_instruction(uint32_t crc, const uint8_t *p, size_t n)
 {
     enum { LONG = 1024, SHORT = 128 }; /* lanes: pages, and middling frames */
     for (; n >= 3 * LONG; p += 3 * LONG, n -= 3 * LONG)

@@ -37,7 +37,7 @@ static inline int has_folding(void)
 
 /* Carries 32 bytes of the sum over the STRIDE to the next ones and adds those: x^1056 and x^992
  * modulo the polynomial, reflected, take the halves of each 16 bytes there. */
-X86_FOLD static inline __m256i fold(__m256i sum, __m256i next)
+static inline X86_FOLD __m256i fold(__m256i sum, __m256i next)
 {
     const __m256i over = _mm256_set_epi64x(0xd3b6092, 0x6992cea2, 0xd3b6092, 0x6992cea2);
     __m256i carried = _mm256_xor_si256(_mm256_clmulepi64_epi128(sum, over, 0x00),
@@ -45,7 +45,7 @@ X86_FOLD static inline __m256i fold(__m256i sum, __m256i next)
     return _mm256_xor_si256(carried, next);
 }
 
-X86_FOLD static inline __m256i moved(uint8_t *to, const uint8_t *from, size_t at)
+static inline X86_FOLD __m256i moved(uint8_t *to, const uint8_t *from, size_t at)
 {
     __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)(from + at));
     __asm__("" : "+x"(bytes)); /* else the compiler may load it again for the sum */
@@ -56,7 +56,7 @@ X86_FOLD static inline __m256i moved(uint8_t *to, const uint8_t *from, size_t at
 
 /* A multiple of the STRIDE; `to` NULL: no copy. Long carry-less products in place of the CRC instruction: they run
  * while the next bytes are on their way from memory. */
-X86_FOLD static inline __attribute__((always_inline)) uint32_t folded(uint32_t crc, uint8_t *to,
+static inline __attribute__((always_inline)) X86_FOLD uint32_t folded(uint32_t crc, uint8_t *to,
                                                                     const uint8_t *from, size_t n)
 {
     __m256i a = moved(to, from, 0), b = moved(to, from, 32);
@@ -76,12 +76,12 @@ X86_FOLD static inline __attribute__((always_inline)) uint32_t folded(uint32_t c
     return acp_crc32c(~0u, last, sizeof last);
 }
 
-X86_FOLD static uint32_t copied_by_folding(uint32_t crc, uint8_t *to, const uint8_t *from, size_t n)
+static X86_FOLD uint32_t copied_by_folding(uint32_t crc, uint8_t *to, const uint8_t *from, size_t n)
 {
     return folded(crc, to, from, n);
 }
 
-X86_FOLD static uint32_t by_folding(uint32_t crc, const uint8_t *from, size_t n)
+static X86_FOLD uint32_t by_folding(uint32_t crc, const uint8_t *from, size_t n)
 {
     return folded(crc, NULL, from, n);
 }

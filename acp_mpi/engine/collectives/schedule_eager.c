@@ -91,7 +91,7 @@ static const struct peer *sender_of(const acp_collective *c, const acp_step *s)
 static bool is_soon(const acp_collective *c, const acp_step *s)
 {
     const acp_engine *e = c->engine;
-    const struct peer *p = apart(e) || e->config.path == ACP_PATH_OWNER ? NULL : sender_of(c, s);
+    const struct peer *p = peers_apart(e) || e->config.path == ACP_PATH_OWNER ? NULL : sender_of(c, s);
     return p && p->shm.control && !p->shm.control->crowded;
 }
 

@@ -21,7 +21,7 @@ int counter_method_add(acp_lane *lane, struct acp_call *c)
         return lane->fault.status;
     if (unlikely(lane->others_count))
         backoff_contended(lane, &k->value, 1);
-    visit(lane, &k->value);
+    backoff_visit(lane, &k->value);
     uint64_t found = c->result[0] = __atomic_fetch_add(&k->value, c->b, __ATOMIC_ACQ_REL);
     lane->others_count = found != lane->counted;
     lane->counted = found + c->b;

@@ -8,7 +8,6 @@
 #include "core/upcalls.h"
 #include "memory/heap.h"
 #include "memory/heap_calls.h"
-#include "memory/heap_create.h"
 #include "memory/heap_pages.h"
 
 #include <string.h>
@@ -66,7 +65,7 @@ static int give_held(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t
 static int method_look(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
 {
     acp_heap_statistics s;
-    int rc = heap_look(lane, h, &s, patience_ns);
+    int rc = heap_calls_look(lane, h, &s, patience_ns);
     c->out_size = sizeof s;
     memcpy(c->out, &s, sizeof s);
     return rc;

@@ -1,7 +1,7 @@
 /* acp_mpi for programs in C: the calls of the ACP basic layer, on the job of this process.
  *
  * This interface is unstable: it may change with any release of acp_mpi. A program that was compiled for
- * another release is refused by acp_init and import_acp, which say so.
+ * another release is refused by acp_init and acp_import, which say so.
  *
  * `acp_mpi.get_include()` names the folder of this file. The job itself belongs to Python:
  *
@@ -9,7 +9,7 @@
  *   the process joins the job as any Python program does; all other calls run without the interpreter. It
  *   includes <Python.h> before this file where it calls these two, acp_reset or acp_abort, and is linked
  *   with libpython (docs/c_interface.md has the command).
- * - An extension module that a Python program has loaded calls import_acp in its initialisation, and the rest
+ * - An extension module that a Python program has loaded calls acp_import in its initialisation, and the rest
  *   between `acp.init()` and `acp.finalize()` of that program. It is linked with nothing.
  *
  * Calls mean what the functions of the same names in C ACP, and in Python, mean (docs/semantics.md). Rules for all
@@ -17,7 +17,7 @@
  *
  * - Errors. A function that returns int returns ACP_OK or a status below 0; one that returns an address, a key
  *   or a handle returns 0 instead, and one that returns a pointer NULL. acp_last_fault has the details. A call
- *   that failed has changed nothing. No call may come before acp_init or import_acp has succeeded.
+ *   that failed has changed nothing. No call may come before acp_init or acp_import has succeeded.
  * - Threads. All threads of the process may call at the same time, with or without Python's interpreter lock. A
  *   call that waits is better made without it (Py_BEGIN_ALLOW_THREADS): other threads of Python wait as long.
  * - Signals. A wait in Python's main thread runs Python's signal handlers. If one raises, the call returns
@@ -292,7 +292,7 @@ static inline const char *acp_status_name(int status) { return acp_api->status_n
 
 /* Get the functions; called once by an extension, with the interpreter lock. Returns 0, or -1 with ImportError set. It
  * does not start a job. */
-static inline int import_acp(void)
+static inline int acp_import(void)
 {
     PyObject *module = PyImport_ImportModule("acp_mpi.engine._engine");
     PyObject *capsule = module ? PyObject_GetAttrString(module, "_c_api") : NULL;
@@ -378,7 +378,7 @@ static inline int acp_init(int *argc, char ***argv)
     else
         acp_embeds = 1;
     int rc = acp_python_("init", NULL);
-    if (!rc && (rc = import_acp()))
+    if (!rc && (rc = acp_import()))
         PyErr_Print();
     acp_take_options_(argc, *argv);
     if (!acp_embeds)

@@ -8,7 +8,7 @@
  * `lines` of memory go to and fro with each call. */
 void backoff_contended(acp_lane *lane, const uint64_t *word, uint32_t lines);
 
-static inline void visit(acp_lane *lane, const uint64_t *word)
+static inline void backoff_visit(acp_lane *lane, const uint64_t *word)
 {
     lane->meetings.visits += lane->meetings.word == word;
 }

@@ -9,10 +9,4 @@ static inline uint32_t rank_slot_of(const acp_engine *e, uint32_t rank)
     return e->slot_of_rank ? e->slot_of_rank[rank] : rank;
 }
 
-/* Treats this path the ranks of the own node as if they were on others? */
-static inline bool apart(const acp_engine *e)
-{
-    return e->config.path == ACP_PATH_LINK || e->config.path == ACP_PATH_WINDOW;
-}
-
 #endif

@@ -138,7 +138,7 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
         if (through || rc != ACP_OK)
             break;
         bool look = error == EINTR || (error == ETIMEDOUT && e->config.tick);
-        if (slept < 0 && look && tick(e, ACP_TICK_SIGNAL))
+        if (slept < 0 && look && wait_tick(e, ACP_TICK_SIGNAL))
             rc = ACP_E_INTERRUPTED; /* a signal may have come just before the sleep */
         else if (timeout_ns != ACP_FOREVER && (int64_t)(linux_now_ns() - start) >= timeout_ns)
             rc = ACP_E_TIMEOUT;
@@ -146,7 +146,7 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
             break;
         if (!told && linux_now_ns() - start > LONG_WAIT_NS) {
             told = true;
-            if (tick(e, ACP_TICK_LONG)) {
+            if (wait_tick(e, ACP_TICK_LONG)) {
                 rc = ACP_E_INTERRUPTED;
                 break;
             }

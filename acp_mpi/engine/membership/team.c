@@ -133,7 +133,7 @@ void team_release(acp_engine *e, struct party *p)
     pthread_mutex_unlock(&e->space);
 }
 
-bool signals_provide(acp_engine *e)
+bool team_signals_provide(acp_engine *e)
 {
     if (likely(e->sync.signal_used < e->sync.signal_room))
         return true;
@@ -165,7 +165,7 @@ void team_signal_arrived(acp_lane *lane, struct peer *from, struct link *link, c
         if (!s->count)
             free_at = i;
     }
-    if (free_at == e->sync.signal_used && !signals_provide(e))
+    if (free_at == e->sync.signal_used && !team_signals_provide(e))
         return; /* its memory was provided before the message was taken */
     if (free_at == e->sync.signal_used)
         e->sync.signal_used++;

@@ -44,7 +44,7 @@ int team_sync_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t t
 
 void team_signal_arrived(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
                          const unsigned char *payload, uint64_t size);
-bool signals_provide(acp_engine *e); /* makes room for one more; false: no memory */
+bool team_signals_provide(acp_engine *e); /* makes room for one more; false: no memory */
 void team_reset(acp_engine *e);
 void team_close(acp_engine *e);
 

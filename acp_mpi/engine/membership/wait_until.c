@@ -39,11 +39,11 @@ static uint64_t read_mortal(struct word_wait *w)
     acp_lane *lane = acp_lane_take(w->engine);
     if (!lane)
         return read_word(w->word, w->width);
-    while ((t = translate_find(lane, ROLE_SRC, w->ga, w->width)) && !enter(t, ROLE_SRC))
+    while ((t = translate_find(lane, ROLE_SRC, w->ga, w->width)) && !translate_enter(t, ROLE_SRC))
         continue;
     if (t) {
         now = read_word(t->base + (w->ga - t->low), w->width);
-        leave(t, ROLE_SRC);
+        translate_leave(t, ROLE_SRC);
     }
     w->gone = !t;
     acp_lane_give(lane);
@@ -159,7 +159,7 @@ static int word_look(struct word_wait *w, int64_t timeout_ns)
         if (!e->config.tick || linux_now_ns() - asked < ASK_NS)
             continue;
         asked = linux_now_ns(); /* a signal may have come between two sleeps, or to another thread */
-        if (tick(e, ACP_TICK_SIGNAL))
+        if (wait_tick(e, ACP_TICK_SIGNAL))
             return ACP_E_INTERRUPTED;
     }
 }

@@ -21,7 +21,7 @@ static int commit_pages(acp_engine *e, uint64_t offset, uint64_t size, acp_fault
 {
     struct memory_state *m = &e->memory;
     if (m->committed >= m->next_check || size >= CHECK_BYTES) {
-        uint64_t left = memory_available();
+        uint64_t left = cgroup_available();
         if (size > left)
             return machine_full(fault, left);
         m->next_check = m->committed + CHECK_BYTES;
@@ -31,7 +31,7 @@ static int commit_pages(acp_engine *e, uint64_t offset, uint64_t size, acp_fault
         rc = fallocate(m->fd, 0, (off_t)offset, (off_t)size);
     while (rc && errno == EINTR);
     if (rc && (errno == ENOSPC || errno == ENOMEM))
-        return machine_full(fault, memory_available());
+        return machine_full(fault, cgroup_available());
     fault->error = rc ? errno : fault->error;
     return rc ? ACP_E_SYSTEM : ACP_OK;
 }

@@ -5,11 +5,15 @@
 #include "memory/heap.h"
 #include "memory/heap_create.h"
 #include "memory/heap_pages.h"
+#include "memory/size_class.h"
+#include "memory/transaction.h"
 #include "memory/translate.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#define LISTED 1024u /* blocks of one class that the statistics look at */
 
 struct heap *heap_calls_map(acp_engine *e, struct peer *p)
 {
@@ -111,4 +115,31 @@ struct heap *heap_calls_find(acp_lane *lane, acp_ga_t ga)
     if (!h)
         fail(lane, ACP_E_FULL, ga, 0);
     return h;
+}
+
+int heap_calls_look(acp_lane *lane, struct heap *h, acp_heap_statistics *out, int64_t patience_ns)
+{
+    struct hold hold;
+    const struct heap_head *head = h->head;
+    int rc = transaction_enter(&hold, lane, &h->head->section, h, patience_ns);
+    if (rc != ACP_OK)
+        return rc;
+    uint64_t room = h->end - h->first, largest = 0;
+    if (head->level_map) {
+        uint32_t level = 63 - (uint32_t)__builtin_clzll(head->level_map);
+        level = level < HEAP_LEVELS ? level : HEAP_LEVELS - 1;
+        uint32_t width = 63 - (uint32_t)__builtin_clzll(head->class_map[level] | 1);
+        width %= HEAP_WIDTH;
+        uint64_t at = head->lists[level][width];
+        for (uint32_t i = 0; at && i < LISTED && size_class_whole(h, at, true); i++) {
+            largest = heap_block_size(h, at) > largest ? heap_block_size(h, at) : largest;
+            at = heap_block(h, at)->mark;
+        }
+    }
+    *out = (acp_heap_statistics){
+        .size = room, .used = head->used, .free = room - head->used, .blocks = head->blocks,
+        .largest = largest ? largest - BLOCK_HEAD : 0, .fragments = head->fragments,
+        .committed = head->committed + head->pinned * GRANULE, .limit = head->limit};
+    transaction_leave(&hold);
+    return ACP_OK;
 }

@@ -1,15 +1,12 @@
-/* Creation and clearing of a heap, and its statistics. */
+/* Creation and clearing of a heap. */
 #include "memory/heap_create.h"
 #include "core/layout.h"
 #include "memory/heap.h"
 #include "memory/heap_pages.h"
 #include "memory/size_class.h"
-#include "memory/transaction.h"
 #include "memory/transaction_lock.h"
 
 #include <string.h>
-
-#define LISTED 1024u /* blocks of one class that the statistics look at */
 
 static uint64_t map_bytes(uint64_t span)
 {
@@ -26,33 +23,6 @@ void heap_create_measure(struct heap *h)
     h->grid = heap_create_bytes(h->span);
     h->first = h->grid - BLOCK_LEAST;
     h->end = h->grid + (h->span - h->grid) / GRANULE * GRANULE;
-}
-
-int heap_look(acp_lane *lane, struct heap *h, acp_heap_statistics *out, int64_t patience_ns)
-{
-    struct hold hold;
-    const struct heap_head *head = h->head;
-    int rc = transaction_enter(&hold, lane, &h->head->section, h, patience_ns);
-    if (rc != ACP_OK)
-        return rc;
-    uint64_t room = h->end - h->first, largest = 0;
-    if (head->level_map) {
-        uint32_t level = 63 - (uint32_t)__builtin_clzll(head->level_map);
-        level = level < HEAP_LEVELS ? level : HEAP_LEVELS - 1;
-        uint32_t width = 63 - (uint32_t)__builtin_clzll(head->class_map[level] | 1);
-        width %= HEAP_WIDTH;
-        uint64_t at = head->lists[level][width];
-        for (uint32_t i = 0; at && i < LISTED && size_class_whole(h, at, true); i++) {
-            largest = heap_block_size(h, at) > largest ? heap_block_size(h, at) : largest;
-            at = heap_block(h, at)->mark;
-        }
-    }
-    *out = (acp_heap_statistics){
-        .size = room, .used = head->used, .free = room - head->used, .blocks = head->blocks,
-        .largest = largest ? largest - BLOCK_HEAD : 0, .fragments = head->fragments,
-        .committed = head->committed + head->pinned * GRANULE, .limit = head->limit};
-    transaction_leave(&hold);
-    return ACP_OK;
 }
 
 void heap_create(struct heap *h, uint64_t nonce, uint64_t limit, uint64_t pinned)

@@ -10,6 +10,5 @@ uint64_t heap_create_bytes(uint64_t span); /* bytes that must be committed befor
 /* On zeroed memory. `pinned`: bytes from the beginning that are committed already, for life. */
 void heap_create(struct heap *h, uint64_t nonce, uint64_t limit, uint64_t pinned);
 void heap_create_clear(struct heap *h); /* while it is not in use */
-int heap_look(acp_lane *lane, struct heap *h, acp_heap_statistics *out, int64_t patience_ns);
 
 #endif

@@ -128,7 +128,7 @@ static int reserve(struct hold *hold, uint64_t size)
     if (all > limit || others > limit - all)
         return full(hold->lane, size, limit, 0);
     if (all >= head->next_check || size >= CHECK_BYTES) {
-        uint64_t left = memory_available();
+        uint64_t left = cgroup_available();
         if (size > left)
             return full(hold->lane, size, left, ENOMEM);
         head->next_check = all + CHECK_BYTES;
@@ -167,7 +167,7 @@ static int commit_batch(struct hold *hold, uint64_t first, uint64_t last, uint64
         uint64_t mask = mask_of(word, from, to) & ~map[word];
         int error = pages_commit(h, word, mask);
         if (error)
-            rc = full(hold->lane, missing * GRANULE, memory_available(), error);
+            rc = full(hold->lane, missing * GRANULE, cgroup_available(), error);
         else if (mask)
             transaction_set(hold, &map[word], map[word] | mask);
     }

@@ -185,7 +185,7 @@ int transaction_enter(struct hold *h, acp_lane *lane, struct section *s, struct 
     if (s->patient) {
         if (unlikely(__atomic_load_n(&s->holder, __ATOMIC_RELAXED) != self))
             backoff_contended(lane, &s->version, SECTION_LINES);
-        visit(lane, &s->version);
+        backoff_visit(lane, &s->version);
     }
     int rc;
     do {

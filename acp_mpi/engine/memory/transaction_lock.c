@@ -100,7 +100,7 @@ static int lock_patiently(acp_lane *lane, struct section *s)
     while ((rc = lock_for(lane, s, SLICE_NS)) == ETIMEDOUT && !atomic_load(&e->stopping)) {
         bool is_long = !told && linux_now_ns() - start > LONG_WAIT_NS;
         told |= is_long;
-        if ((e->config.tick && tick(e, ACP_TICK_SIGNAL)) || (is_long && tick(e, ACP_TICK_LONG))) {
+        if ((e->config.tick && wait_tick(e, ACP_TICK_SIGNAL)) || (is_long && wait_tick(e, ACP_TICK_LONG))) {
             rc = EINTR;
             break;
         }
@@ -134,7 +134,7 @@ int transaction_lock_retry(acp_lane *lane, int64_t patience_ns)
         return ACP_E_BUSY;
     if (atomic_load(&e->stopping))
         return fail(lane, ACP_E_CLOSED, ACP_GA_NULL, 0);
-    if (e->config.tick && tick(e, ACP_TICK_SIGNAL))
+    if (e->config.tick && wait_tick(e, ACP_TICK_SIGNAL))
         return fail(lane, ACP_E_INTERRUPTED, ACP_GA_NULL, 0);
     return ACP_OK;
 }

@@ -45,7 +45,7 @@ static inline const struct translation *translate_find(acp_lane *lane, uint32_t 
 
 /* Brackets one access: while the flag is odd the owner does not let the memory go. False if
  * the region has died; then nothing is entered. */
-static inline bool enter(const struct translation *t, uint32_t role)
+static inline bool translate_enter(const struct translation *t, uint32_t role)
 {
     _Atomic uint32_t *busy = &t->busy[role];
     uint32_t seen = atomic_load_explicit(busy, memory_order_relaxed);
@@ -59,7 +59,7 @@ static inline bool enter(const struct translation *t, uint32_t role)
     return false;
 }
 
-static inline void leave(const struct translation *t, uint32_t role)
+static inline void translate_leave(const struct translation *t, uint32_t role)
 {
     _Atomic uint32_t *busy = &t->busy[role];
     uint32_t seen = atomic_load_explicit(busy, memory_order_relaxed);

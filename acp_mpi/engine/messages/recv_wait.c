@@ -97,10 +97,10 @@ static bool near(acp_engine *e, const acp_request *r)
 {
     uint32_t mates = 0;
     if (r->peer)
-        return r->peer->row.node == e->config.node && !apart(e);
+        return r->peer->row.node == e->config.node && !peers_apart(e);
     if (r->any)
         rank_table_mates(e, &mates);
-    return mates > 1 && !apart(e);
+    return mates > 1 && !peers_apart(e);
 }
 
 /* Yields while that pays. Yielding costs less than a sleep, if it lets the others run. That depends on how they were

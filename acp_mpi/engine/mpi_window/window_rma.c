@@ -15,7 +15,7 @@
 #define DIRECT_BYTES ((uint64_t)1 << 20) /* of a slice that is in the caller's memory */
 #define BATCH 32u /* operations before one flush for each target */
 
-void window_start(acp_lane *lane, struct op *op)
+void window_rma_start(acp_lane *lane, struct op *op)
 {
     bool welcome = true;
     if (window_forced(lane->engine) && target_assist_begin(lane, op, &welcome) != ACP_OK) {
@@ -29,7 +29,7 @@ void window_start(acp_lane *lane, struct op *op)
 }
 
 /* The target drives MPI now. */
-void window_welcome(acp_lane *lane, struct op *op)
+void window_rma_welcome(acp_lane *lane, struct op *op)
 {
     target_assist_welcome(op->target);
     op_background_add(lane->engine, op);
@@ -161,7 +161,7 @@ static void carry_out(acp_lane *lane, struct window *w, struct part *parts, uint
 }
 
 /* A slice of each of the first window operations in the list of work. With the lock held. */
-void window_step(acp_lane *lane, struct op *first)
+void window_rma_step(acp_lane *lane, struct op *first)
 {
     acp_engine *e = lane->engine;
     struct window *w = atomic_load(&e->mpi.window);
@@ -179,7 +179,7 @@ void window_step(acp_lane *lane, struct op *first)
 
 /* A thread that waits for its own short put or get carries it out, unless the leader has begun: that saves the turn
  * through the leader. */
-void window_help(acp_engine *e, acp_handle_t handle)
+void window_rma_help(acp_engine *e, acp_handle_t handle)
 {
     struct window *w = atomic_load_explicit(&e->mpi.window, memory_order_acquire);
     if (!w || !atomic_load_explicit(&w->open, memory_order_relaxed))

@@ -5,9 +5,9 @@
 
 struct op;
 
-void window_start(acp_lane *lane, struct op *op);
-void window_welcome(acp_lane *lane, struct op *op);
-void window_step(acp_lane *lane, struct op *first);
-void window_help(acp_engine *e, acp_handle_t handle);
+void window_rma_start(acp_lane *lane, struct op *op);
+void window_rma_welcome(acp_lane *lane, struct op *op);
+void window_rma_step(acp_lane *lane, struct op *first);
+void window_rma_help(acp_engine *e, acp_handle_t handle);
 
 #endif

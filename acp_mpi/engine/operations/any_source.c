@@ -262,7 +262,7 @@ static bool ready_or_gone(void *context)
 static bool is_alone(acp_engine *e)
 {
     uint32_t procs = e->procs;
-    return tick(e, ACP_TICK_ALONE) && e->procs == procs;
+    return wait_tick(e, ACP_TICK_ALONE) && e->procs == procs;
 }
 
 int any_source_wait(acp_engine *e, const struct awaited *a, int64_t timeout_ns, acp_doing doing)

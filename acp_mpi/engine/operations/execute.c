@@ -42,15 +42,15 @@ static inline void written(acp_engine *e, const struct translation *t, acp_ga_t 
 int execute_copy(acp_lane *lane, const struct translation *d, acp_ga_t dst,
                  const struct translation *s, acp_ga_t src, uint64_t size)
 {
-    if (unlikely(!enter(d, ROLE_DST)))
+    if (unlikely(!translate_enter(d, ROLE_DST)))
         return fail(lane, ACP_E_UNREGISTERED, dst, size);
-    if (unlikely(!enter(s, ROLE_SRC))) {
-        leave(d, ROLE_DST);
+    if (unlikely(!translate_enter(s, ROLE_SRC))) {
+        translate_leave(d, ROLE_DST);
         return fail(lane, ACP_E_UNREGISTERED, src, size);
     }
     copy_bytes(d->base + (dst - d->low), s->base + (src - s->low), size);
-    leave(s, ROLE_SRC);
-    leave(d, ROLE_DST);
+    translate_leave(s, ROLE_SRC);
+    translate_leave(d, ROLE_DST);
     written(lane->engine, d, dst, size);
     return ACP_OK;
 }
@@ -58,10 +58,10 @@ int execute_copy(acp_lane *lane, const struct translation *d, acp_ga_t dst,
 int execute_write(acp_lane *lane, const struct translation *d, acp_ga_t dst, const void *src,
                   uint64_t size)
 {
-    if (unlikely(!enter(d, ROLE_DST)))
+    if (unlikely(!translate_enter(d, ROLE_DST)))
         return fail(lane, ACP_E_UNREGISTERED, dst, size);
     copy_bytes(d->base + (dst - d->low), src, size);
-    leave(d, ROLE_DST);
+    translate_leave(d, ROLE_DST);
     written(lane->engine, d, dst, size);
     return ACP_OK;
 }
@@ -69,10 +69,10 @@ int execute_write(acp_lane *lane, const struct translation *d, acp_ga_t dst, con
 int execute_read(acp_lane *lane, void *dst, const struct translation *s, acp_ga_t src,
                  uint64_t size)
 {
-    if (unlikely(!enter(s, ROLE_SRC)))
+    if (unlikely(!translate_enter(s, ROLE_SRC)))
         return fail(lane, ACP_E_UNREGISTERED, src, size);
     copy_bytes(dst, s->base + (src - s->low), size);
-    leave(s, ROLE_SRC);
+    translate_leave(s, ROLE_SRC);
     return ACP_OK;
 }
 
@@ -82,10 +82,10 @@ static int summed_loaded(acp_lane *lane, bool write, unsigned char *mine,
 {
     unsigned char *there = t->base + (ga - t->low);
     uint32_t role = write ? ROLE_DST : ROLE_SRC;
-    if (!enter(t, role))
+    if (!translate_enter(t, role))
         return fail(lane, ACP_E_UNREGISTERED, ga, size);
     *sum = acp_crc32c_copy((uint32_t)*sum, write ? there : mine, write ? mine : there, size);
-    leave(t, role);
+    translate_leave(t, role);
     if (write)
         written(lane->engine, t, ga, size);
     return ACP_OK;
@@ -131,10 +131,10 @@ int execute_atomic(acp_lane *lane, uint8_t kind, const struct translation *s, ac
                    uint64_t value, uint64_t compare, uint64_t *old)
 {
     uint32_t width = layout_atomic_width(kind);
-    if (unlikely(!enter(s, ROLE_SRC)))
+    if (unlikely(!translate_enter(s, ROLE_SRC)))
         return fail(lane, ACP_E_UNREGISTERED, src, width);
     *old = apply(kind, s->base + (src - s->low), value, compare);
-    leave(s, ROLE_SRC);
+    translate_leave(s, ROLE_SRC);
     written(lane->engine, s, src, width);
     return ACP_OK;
 }
@@ -146,7 +146,7 @@ uint64_t execute_atomics(acp_lane *lane, uint8_t kind, const struct translation 
 {
     uint32_t width = layout_atomic_width(kind);
     uint64_t first = i, end = count - i < BATCH ? count : i + BATCH;
-    if (!enter(s, ROLE_SRC))
+    if (!translate_enter(s, ROLE_SRC))
         return 0;
     for (; i < end; i++) {
         acp_ga_t src = at(ga, i);
@@ -157,7 +157,7 @@ uint64_t execute_atomics(acp_lane *lane, uint8_t kind, const struct translation 
         if (old)
             old[i] = before;
     }
-    leave(s, ROLE_SRC);
+    translate_leave(s, ROLE_SRC);
     if (unlikely(s->fence))
         atomic_thread_fence(memory_order_seq_cst);
     if (unlikely(s->peer->shm.doors->watching)) /* each sleeper checks its own word */
@@ -179,12 +179,12 @@ static int vm_transfer(acp_lane *lane, bool write, unsigned char *mine,
         struct iovec there = {(void *)(uintptr_t)(t->position + (ga - t->low) + done), part};
         if (p->shm.control->phase == PHASE_CLOSED) /* registered memory may be in other use by now */
             return fail(lane, ACP_E_LOST, ga, size);
-        if (!enter(t, role))
+        if (!translate_enter(t, role))
             return fail(lane, ACP_E_UNREGISTERED, ga, size);
         ssize_t n = write ? process_vm_writev((pid_t)p->row.pid, &here, 1, &there, 1, 0)
                           : process_vm_readv((pid_t)p->row.pid, &here, 1, &there, 1, 0);
         int error = errno;
-        leave(t, role);
+        translate_leave(t, role);
         if (n > 0) {
             done += (uint64_t)n;
         } else if (error == EPERM || error == ENOSYS || error == EACCES) {
@@ -247,19 +247,19 @@ static int run_once(acp_lane *lane, const struct message *c, struct place local,
     if (reach_d == REACH_VM && reach_s == REACH_LOAD) {
         if (mine_src)
             return vm_summed(lane, true, local.local + from, &d, dst, size, result);
-        if (!enter(&s, ROLE_SRC))
+        if (!translate_enter(&s, ROLE_SRC))
             return fail(lane, ACP_E_UNREGISTERED, src, size);
         rc = vm_transfer(lane, true, s.base + (src - s.low), &d, dst, size);
-        leave(&s, ROLE_SRC);
+        translate_leave(&s, ROLE_SRC);
         return rc;
     }
     if (reach_s == REACH_VM && reach_d == REACH_LOAD) {
         if (mine_dst)
             return vm_summed(lane, false, local.local + from, &s, src, size, result);
-        if (!enter(&d, ROLE_DST))
+        if (!translate_enter(&d, ROLE_DST))
             return fail(lane, ACP_E_UNREGISTERED, dst, size);
         rc = vm_transfer(lane, false, d.base + (dst - d.low), &s, src, size);
-        leave(&d, ROLE_DST);
+        translate_leave(&d, ROLE_DST);
         if (rc == ACP_OK)
             written(lane->engine, &d, dst, size);
         return rc;

@@ -49,12 +49,12 @@ static bool lend(acp_lane *lane, struct link *link, const struct op *op, uint64_
     acp_ga_t src = op->command.src + at;
     if (op->local.local || size != FRAME_PAYLOAD_MOST ||
         translate(lane, src, size, &s, &reach) != ACP_OK || reach != REACH_LOAD ||
-        s.peer != lane->engine->job.own || !enter(&s, ROLE_SRC))
+        s.peer != lane->engine->job.own || !translate_enter(&s, ROLE_SRC))
         return false;
     const unsigned char *body = s.base + (src - s.low);
     tcp_send_queue_lend(&link->out, payload - FRAME_HEAD, FRAME_HEAD, body, size);
     *sum = acp_crc32c((uint32_t)*sum, body, size);
-    leave(&s, ROLE_SRC);
+    translate_leave(&s, ROLE_SRC);
     return true;
 }
 

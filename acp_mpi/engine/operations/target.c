@@ -144,7 +144,7 @@ static int serve_get(acp_lane *lane, struct peer *from, struct link *link,
     enum reach reach;
     int rc = m->a <= CHUNK_BYTES ? translate(lane, m->src, m->a, &t, &reach)
                                  : fail(lane, ACP_E_ARGUMENT, m->src, m->a);
-    while (rc == ACP_OK && (reach != REACH_LOAD || !enter(&t, ROLE_SRC)))
+    while (rc == ACP_OK && (reach != REACH_LOAD || !translate_enter(&t, ROLE_SRC)))
         rc = reach != REACH_LOAD ? fail(lane, ACP_E_UNREGISTERED, m->src, m->a)
                                  : translate(lane, m->src, m->a, &t, &reach);
     if (rc != ACP_OK) {
@@ -152,7 +152,7 @@ static int serve_get(acp_lane *lane, struct peer *from, struct link *link,
         return rc;
     }
     send_reply(lane, from, link, m, NULL, 0, t.base + (m->src - t.low), m->a);
-    leave(&t, ROLE_SRC);
+    translate_leave(&t, ROLE_SRC);
     return ACP_OK;
 }
 

@@ -209,10 +209,10 @@ static int copy_loaded_many(acp_lane *lane, acp_column dst, acp_column src, acp_
             i += rc == ACP_OK;
             continue; /* if it changed just now it is looked up again */
         }
-        if (!enter(d, ROLE_DST))
+        if (!translate_enter(d, ROLE_DST))
             continue;
-        if (!enter(s, ROLE_SRC)) {
-            leave(d, ROLE_DST);
+        if (!translate_enter(s, ROLE_SRC)) {
+            translate_leave(d, ROLE_DST);
             continue;
         }
         atomic_thread_fence(memory_order_acq_rel);
@@ -223,8 +223,8 @@ static int copy_loaded_many(acp_lane *lane, acp_column dst, acp_column src, acp_
         } while (i < count && bytes < BATCH_BYTES && (n = at(size, i)) &&
                  translate_covers(d, to = at(dst, i), n) && translate_covers(s, from = at(src, i), n));
         atomic_thread_fence(memory_order_acq_rel);
-        leave(s, ROLE_SRC);
-        leave(d, ROLE_DST);
+        translate_leave(s, ROLE_SRC);
+        translate_leave(d, ROLE_DST);
         if (unlikely(d->fence))
             atomic_thread_fence(memory_order_seq_cst);
         if (unlikely(d->peer->shm.doors->watching)) /* a waiter came meanwhile: let it look */

@@ -3,7 +3,6 @@
 #include "peers/peer.h"
 #include "base/likely.h"
 #include "base/linux.h"
-#include "core/rank_slot.h"
 #include "core/state/peer.h"
 #include "peers/attach.h"
 #include "peers/newcomers.h"
@@ -135,7 +134,7 @@ void peer_said_lost(acp_engine *e, struct peer *p)
 {
     if (p == e->job.own)
         peers_cast_out(e);
-    else if (p->row.node != e->config.node || apart(e) || !linux_process_lives(p->row.pid, p->row.start_time))
+    else if (p->row.node != e->config.node || peers_apart(e) || !linux_process_lives(p->row.pid, p->row.start_time))
         peer_mark_lost(e, p); /* at once: the caller may accept the loss next */
     else
         peer_watch(e, p); /* this process can see for itself */
@@ -180,7 +179,7 @@ void peer_watch(acp_engine *e, struct peer *p)
 {
     pthread_mutex_lock(&e->space);
     bool watch = !p->watched && p != e->job.own && p->row.node == e->config.node &&
-                 !apart(e) && !p->lost && !e->stopping;
+                 !peers_apart(e) && !p->lost && !e->stopping;
     if (watch) {
         p->watched = true;
         p->pidfd = linux_pidfd_open(p->row.pid);
@@ -292,7 +291,7 @@ int peer_attach(acp_engine *e, struct peer *p)
     uint32_t relation = atomic_load_explicit(&p->relation, memory_order_acquire);
     if (likely(relation != RELATION_UNKNOWN))
         return (int)relation;
-    if (p->row.node != e->config.node || apart(e)) {
+    if (p->row.node != e->config.node || peers_apart(e)) {
         atomic_store(&p->relation, RELATION_REMOTE);
         return RELATION_REMOTE;
     }

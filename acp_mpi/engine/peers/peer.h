@@ -2,9 +2,8 @@
 #ifndef ACP_PEER_H
 #define ACP_PEER_H
 
-#include "core/engine.h"
+#include "core/engine_state.h"
 
-struct doors;
 struct peer;
 
 /* The members of the job, and the memory of those of the node */
@@ -26,5 +25,11 @@ bool peer_line_dead(acp_engine *e, struct doors *doors, uint32_t line);
 void peer_detach(acp_engine *e, struct peer *p); /* a dead one of the node; no address of its memory is in use */
 void peers_close(acp_engine *e); /* descriptors, with the bell's lock */
 void peers_free(acp_engine *e); /* no other memory of theirs is mapped */
+
+/* The path treats the ranks of the own node as if they were on others. */
+static inline bool peers_apart(const acp_engine *e)
+{
+    return e->config.path == ACP_PATH_LINK || e->config.path == ACP_PATH_WINDOW;
+}
 
 #endif

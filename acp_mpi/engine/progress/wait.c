@@ -134,7 +134,7 @@ static void look(struct wait *w, uint64_t patience_ns)
 static bool tick_outside(acp_engine *e, int reason)
 {
     wait_caller_leave(e);
-    bool end = tick(e, reason);
+    bool end = wait_tick(e, reason);
     wait_caller_enter(e);
     return end;
 }

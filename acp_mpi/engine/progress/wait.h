@@ -38,7 +38,7 @@ static inline void wait_unrung(acp_engine *e, int words)
 }
 
 /* A signal interrupted a wait, or the wait is long: true if it must end. Holding no lock. */
-static inline bool tick(acp_engine *e, int reason)
+static inline bool wait_tick(acp_engine *e, int reason)
 {
     if (!e->config.tick)
         return reason != ACP_TICK_LONG;

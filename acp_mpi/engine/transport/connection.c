@@ -298,7 +298,7 @@ void connection_broken(acp_lane *lane, struct wire *wire)
     link_wire_down(lane, wire);
 }
 
-void wire_ready(acp_lane *lane, uint32_t number, uint32_t events)
+void connection_ready(acp_lane *lane, uint32_t number, uint32_t events)
 {
     acp_engine *e = lane->engine;
     struct wire *wire = number < e->tcp.wire_room ? e->tcp.wires[number] : NULL;

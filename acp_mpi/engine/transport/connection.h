@@ -46,12 +46,9 @@ void connection_pause(acp_engine *e, struct wire *wire, bool fasts);
 void connection_broken(acp_lane *lane, struct wire *wire);
 
 void connection_accept(acp_lane *lane);
-void wire_ready(acp_lane *lane, uint32_t number, uint32_t events);
+void connection_ready(acp_lane *lane, uint32_t number, uint32_t events);
 uint64_t connection_tick(acp_lane *lane, uint64_t now); /* the next deadline */
 void connection_close_all(acp_engine *e);
 void connection_reclaim(acp_engine *e); /* when nothing can refer to closed ones any more */
-
-void connection_accept(acp_lane *lane);
-void wire_ready(acp_lane *lane, uint32_t number, uint32_t events);
 
 #endif

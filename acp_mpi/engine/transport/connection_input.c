@@ -173,7 +173,7 @@ void connection_input_connected(acp_lane *lane, struct wire *wire)
         connection_want(lane->engine, wire, false);
 }
 
-bool talker_ask(acp_lane *lane)
+bool connection_input_ask(acp_lane *lane)
 {
     struct wire *wire = lane->engine->tcp.talker;
     return wire && connection_input_readable(lane, wire);

@@ -141,7 +141,7 @@ void link_short_begins(acp_engine *e, int error)
     }
 }
 
-bool short_lasts(acp_engine *e)
+bool link_short_lasts(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
     bool is = linux_now_ns() - e->tcp.put_off_at < PUT_OFF_NS;

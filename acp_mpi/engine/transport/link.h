@@ -82,7 +82,7 @@ void link_unhold(acp_engine *e, struct link *link);
 void link_watch(acp_engine *e, struct peer *p, uint32_t color); /* watches the link of a peer of another node */
 /* A frame or a caller finds no descriptor, or no memory (errno); does that last? */
 void link_short_begins(acp_engine *e, int error);
-bool short_lasts(acp_engine *e);
+bool link_short_lasts(acp_engine *e);
 void links_bury(acp_engine *e);
 void links_flush(acp_engine *e); /* last of all, without other threads: what is written goes out */
 void links_close(acp_engine *e);

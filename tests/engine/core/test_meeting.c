@@ -9,7 +9,7 @@ static void step(acp_lane *lane, bool others)
 {
     if (others)
         backoff_contended(lane, &word, 1);
-    visit(lane, &word);
+    backoff_visit(lane, &word);
     __atomic_fetch_add(&word, 1, __ATOMIC_RELAXED);
 }
 
@@ -50,7 +50,7 @@ static void what_was_learnt_is_of_one_word(void)
     CHECK(lane.meetings.word == &word && lane.meetings.visits == 1);
     lane.meetings.far = 1000000;
     backoff_contended(&lane, &elsewhere, 1);
-    visit(&lane, &word);
+    backoff_visit(&lane, &word);
     CHECK(lane.meetings.word == &elsewhere && lane.meetings.far == 0 && lane.meetings.visits == 0);
 }
 

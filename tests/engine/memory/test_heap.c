@@ -3,6 +3,7 @@
 #include "base/linux.h"
 #include "core/engine_state.h"
 #include "memory/heap.h"
+#include "memory/heap_calls.h"
 #include "memory/heap_create.h"
 #include "memory/heap_pages.h"
 #include "memory/size_class.h"
@@ -163,7 +164,7 @@ static void full_and_empty(struct actor *a, int fd)
     CHECK(!take(a, 4 << 20));
     crash_others = 0;
     acp_heap_statistics s;
-    CHECK(heap_look(a->lane, &a->heap, &s, ACP_FOREVER) == ACP_OK);
+    CHECK(heap_calls_look(a->lane, &a->heap, &s, ACP_FOREVER) == ACP_OK);
     CHECK(s.used == 0 && s.fragments == 1 && s.largest + BLOCK_HEAD == s.free && s.free == s.size);
 }
 

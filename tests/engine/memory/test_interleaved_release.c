@@ -96,11 +96,11 @@ static void release(void)
 static void use(bool fence)
 {
     struct translation t = {.busy = doors.lines[LINE].busy, .generation = &generation, .live = 5, .fence = fence};
-    if (!enter(&t, ROLE_DST))
+    if (!translate_enter(&t, ROLE_DST))
         return;
     MUST(!__atomic_load_n(&given, __ATOMIC_RELAXED));
     bytes = 1;
-    leave(&t, ROLE_DST);
+    translate_leave(&t, ROLE_DST);
 }
 
 static void use_with_fence(void)

@@ -136,11 +136,11 @@ static void release_waits(acp_engine *owner, acp_lane *insider)
     uint64_t ticket;
     CHECK(acp_memory_alloc(lane, 4096, 0, &ga, &data) == ACP_OK);
     const struct translation *t = translate_find(insider, ROLE_DST, ga, 8);
-    CHECK(t && enter(t, ROLE_DST));
+    CHECK(t && translate_enter(t, ROLE_DST));
     CHECK(acp_segment_retire(lane, ga, 0, &ticket) == ACP_OK);
     CHECK(acp_segment_quiet(owner, ticket, 20000000) == ACP_E_TIMEOUT);
-    CHECK(!enter(t, ROLE_SRC));
-    leave(t, ROLE_DST);
+    CHECK(!translate_enter(t, ROLE_SRC));
+    translate_leave(t, ROLE_DST);
     CHECK(acp_segment_quiet(owner, ticket, ACP_FOREVER) == ACP_OK);
 }
 

@@ -51,12 +51,12 @@ void *__wrap_realloc(void *old, size_t size)
 
 static _Atomic uint64_t machine = UINT64_MAX; /* has so many bytes left at most */
 
-uint64_t __real_memory_available(void);
-uint64_t __wrap_memory_available(void);
+uint64_t __real_cgroup_available(void);
+uint64_t __wrap_cgroup_available(void);
 
-uint64_t __wrap_memory_available(void)
+uint64_t __wrap_cgroup_available(void)
 {
-    uint64_t left = __real_memory_available();
+    uint64_t left = __real_cgroup_available();
     return left < machine ? left : machine;
 }
 
