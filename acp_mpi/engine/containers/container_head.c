@@ -63,7 +63,7 @@ bool container_head_at(const struct heap *h, uint64_t at)
         !heap_pages_committed(h, at) || !heap_pages_committed(h, at + sizeof(struct container) - 1))
         return false;
     const struct container *k = at_offset(h, at);
-    return unlikely(load(&k->era) == h->head->nonce) && k->kind < KINDS && types[k->kind] &&
+    return unlikely(word_load(&k->era) == h->head->nonce) && k->kind < KINDS && types[k->kind] &&
            is_head(h, at, k->kind);
 }
 
@@ -167,7 +167,7 @@ int container_head_method_create(acp_lane *lane, struct acp_call *c)
 /* Is the container alive, or half-way destroyed? */
 static bool is_left(const struct container *k, const struct heap *h, const struct acp_call *c)
 {
-    uint64_t serial = load(&k->serial);
+    uint64_t serial = word_load(&k->serial);
     return serial && (serial | SERIAL_LIVES) == c->a && k->era == h->head->nonce &&
            k->kind < KINDS && types[k->kind];
 }
@@ -176,7 +176,7 @@ static bool is_left(const struct container *k, const struct heap *h, const struc
  * for that, for ever if its caller held the heap. */
 static int destroy(struct hold *hold, struct heap *h, struct container *k)
 {
-    store(&k->serial, k->serial & ~SERIAL_LIVES);
+    transaction_store(&k->serial, k->serial & ~SERIAL_LIVES);
     int rc = types[k->kind]->clear ? types[k->kind]->clear(hold, k) : ACP_OK;
     if (rc == ACP_OK && k->note && map_bucket_settled(hold)) {
         transaction_begin(hold);

@@ -13,7 +13,7 @@
 bool list_has(const struct heap *h, const struct list *list, struct list_id id)
 {
     const struct list_node *n = list_node(h, id.node);
-    return n && id.number && list_number(list, load(&n->name)) == id.number;
+    return n && id.number && list_number(list, word_load(&n->name)) == id.number;
 }
 
 /* Heads are never given back: of a list and a number no other makes the same. */
@@ -60,7 +60,7 @@ static int mend_partner(struct hold *hold, struct list *list)
     if (partner->job.kind)
         list_bulk_finish(&other, partner); /* damage that it finds is not here */
     transaction_leave(&other);
-    store(&list->partner, 0);
+    transaction_store(&list->partner, 0);
     return ACP_OK;
 }
 

@@ -11,7 +11,7 @@
 #ifndef ACP_LIST_H
 #define ACP_LIST_H
 
-#include "base/atomic_words.h"
+#include "base/word.h"
 #include "containers/container.h"
 #include "containers/list_call.h"
 #include "memory/heap_pages.h"
@@ -74,7 +74,7 @@ static inline struct list_node *list_node(const struct heap *h, uint64_t at)
 /* Of a node that is in the list, or was: */
 static inline uint64_t list_number(const struct list *list, uint64_t name) /* 0: erased */
 {
-    return name >> 16 ? name >> 16 ^ load(&list->era) : 0;
+    return name >> 16 ? name >> 16 ^ word_load(&list->era) : 0;
 }
 
 static inline uint64_t list_nameless(uint64_t name) /* of the same that is erased */

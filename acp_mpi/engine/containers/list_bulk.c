@@ -31,7 +31,7 @@ static int finish_erase(struct hold *hold, struct list *l)
     for (uint64_t i = 0; i < l->job.count; i++) {
         if ((i && n->next == 0) || !(n = list_node(hold->heap, at)))
             return ACP_E_DAMAGED;
-        store(&n->name, list_nameless(n->name));
+        transaction_store(&n->name, list_nameless(n->name));
         at = n->next;
     }
     transaction_begin(hold);
@@ -59,9 +59,9 @@ static int finish_order(struct hold *hold, struct list *l)
         if (!n)
             return ACP_E_DAMAGED;
         if (i >= kept)
-            store(&n->name, list_nameless(n->name));
-        store(&n->next, !is_last ? order[i + 1] : i < kept ? 0 : l->dead);
-        store(&n->previous, i && i != kept ? order[i - 1] : 0);
+            transaction_store(&n->name, list_nameless(n->name));
+        transaction_store(&n->next, !is_last ? order[i + 1] : i < kept ? 0 : l->dead);
+        transaction_store(&n->previous, i && i != kept ? order[i - 1] : 0);
     }
     transaction_begin(hold);
     transaction_set(hold, &l->first, kept ? order[0] : 0);
@@ -112,7 +112,7 @@ static int finish_splice(struct hold *hold, struct list *l)
         struct list_node *n = list_node(hold->heap, at);
         if (!n)
             return ACP_E_DAMAGED;
-        store(&n->name, list_name(l, list_new_number(l), list_nameless(n->name)));
+        transaction_store(&n->name, list_name(l, list_new_number(l), list_nameless(n->name)));
         at = n->next;
     }
     transaction_begin(hold);

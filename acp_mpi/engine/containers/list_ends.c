@@ -45,17 +45,17 @@ static inline void decide(struct hold *hold, const struct end_change *e, enum li
 {
     struct list *l = e->list;
     transaction_open(hold);
-    store(&l->job.first, e->at);
-    store(&l->job.count, size);
-    store(&l->job.kind, kind);
+    transaction_store(&l->job.first, e->at);
+    transaction_store(&l->job.count, size);
+    transaction_store(&l->job.kind, kind);
 }
 
 static inline void end_changed(struct hold *hold, const struct end_change *e, uint64_t size)
 {
     struct list *l = e->list;
-    store(&l->size, size);
-    store(&l->changes, l->changes + 1); /* once more if another one finishes it: no harm */
-    store(&l->job.kind, JOB_NONE);
+    transaction_store(&l->size, size);
+    transaction_store(&l->changes, l->changes + 1); /* once more if another one finishes it: no harm */
+    transaction_store(&l->job.kind, JOB_NONE);
     transaction_close(hold);
 }
 
@@ -63,11 +63,11 @@ static inline void end_changed(struct hold *hold, const struct end_change *e, ui
 static inline void finish_put(struct hold *hold, const struct end_change *e, uint64_t spare,
                               uint64_t size)
 {
-    store(&e->list->spare, spare);
-    store(&e->n->next, e->front ? e->beside : 0);
-    store(&e->n->previous, e->front ? 0 : e->beside);
-    store(inner_of(e), e->at);
-    store(end_word(e), e->at);
+    transaction_store(&e->list->spare, spare);
+    transaction_store(&e->n->next, e->front ? e->beside : 0);
+    transaction_store(&e->n->previous, e->front ? 0 : e->beside);
+    transaction_store(inner_of(e), e->at);
+    transaction_store(end_word(e), e->at);
     end_changed(hold, e, size);
 }
 
@@ -77,13 +77,13 @@ static inline void finish_take(struct hold *hold, const struct end_change *e, ui
 {
     struct list *l = e->list;
     struct heap_kept *kept = heap_kept(hold->heap, e->at);
-    store(inner_of(e), 0);
-    store(end_word(e), e->beside);
-    store(&e->n->name, 0);
+    transaction_store(inner_of(e), 0);
+    transaction_store(end_word(e), e->beside);
+    transaction_store(&e->n->name, 0);
     if (likely(spares)) {
-        store(&kept->count, spares);
-        store(&kept->next, l->spare);
-        store(&l->spare, e->at);
+        transaction_store(&kept->count, spares);
+        transaction_store(&kept->next, l->spare);
+        transaction_store(&l->spare, e->at);
     }
     end_changed(hold, e, size);
 }
@@ -118,8 +118,8 @@ bool list_ends_put(struct hold *hold, struct list *l, bool front, const void *da
     if (!end_find(hold, &e))
         return false;
     uint64_t number = list_new_number(l), spare = heap_kept(hold->heap, e.at)->next;
-    store(&e.n->name, list_name(l, number, size)); /* not visible yet */
-    atomic_words_in(e.n + 1, data, size);
+    transaction_store(&e.n->name, list_name(l, number, size)); /* not visible yet */
+    words_in(e.n + 1, data, size);
     size = l->size + 1;
     decide(hold, &e, front ? JOB_PUT_FRONT : JOB_PUT_BACK, size);
     finish_put(hold, &e, spare, size);
@@ -138,14 +138,14 @@ bool list_ends_take(struct hold *hold, struct list *l, struct acp_call *c, bool 
     e.beside = front ? n->next : n->previous;
     uint64_t width = list_nameless(n->name), length = 8 * words_of(width);
     uint64_t number = list_number(l, n->name), size = l->size - 1;
-    uint64_t block = load(&heap_block(h, e.at - BLOCK_HEAD)->size) & ~BLOCK_FLAGS;
+    uint64_t block = word_load(&heap_block(h, e.at - BLOCK_HEAD)->size) & ~BLOCK_FLAGS;
     uint64_t head = sizeof(struct list_answer) + sizeof(struct list_record);
     if (!end_find(hold, &e) || !container_inside(h, e.at + sizeof *n, length) || !l->spare_size ||
         block - l->spare_size > BLOCK_HEAD || c->out_room < head + length)
         return false;
     uint64_t *out = c->out;
     uint64_t spares = list_nodes_spares(hold, l) + 1;
-    atomic_words_out((unsigned char *)out + head, n + 1, length);
+    words_out((unsigned char *)out + head, n + 1, length);
     decide(hold, &e, front ? JOB_TAKE_FRONT : JOB_TAKE_BACK, size);
     finish_take(hold, &e, spares, size);
     const uint64_t words[] = {1, l->changes, l->orders, size, 0, 0, e.beside,

@@ -36,8 +36,8 @@ static int fill_node(struct hold *hold, struct list *l, const struct acp_call *c
     if (likely(rc == ACP_OK)) {
         struct list_node *n = (struct list_node *)(void *)(hold->heap->base + at);
         *id = (struct list_id){at, list_new_number(l)};
-        store(&n->name, list_name(l, id->number, r->payload ? LIST_FAR : r->size));
-        atomic_words_in(n + 1, r->payload ? (const void *)&far : data, follows);
+        transaction_store(&n->name, list_name(l, id->number, r->payload ? LIST_FAR : r->size));
+        words_in(n + 1, r->payload ? (const void *)&far : data, follows);
     }
     return rc;
 }
@@ -100,7 +100,7 @@ static void drop_gathered(struct hold *hold, struct list *l)
     uint64_t at = l->job.first, count = l->job.count;
     acp_ga_t none;
     for (uint64_t i = 0; i < count && (n = list_node(hold->heap, at)); i++) {
-        store(&n->name, 0);
+        transaction_store(&n->name, 0);
         at = n->next;
     }
     int rc = list_bulk_finish(hold, l);
@@ -180,7 +180,7 @@ int list_insert_method_put(acp_lane *lane, struct acp_call *c)
         rc = put_all(&hold, l, c, c->b == LIST_FRONT ? l->first : at.node, &first);
     list_done(&hold, c, rc);
     if (c->out_room >= sizeof first) {
-        atomic_words_out(c->out, &first, sizeof first); /* as it was put together: a processor forwards words */
+        words_out(c->out, &first, sizeof first); /* as it was put together: a processor forwards words */
         c->out_size = sizeof first;
     }
     return rc;
@@ -205,7 +205,7 @@ static uint64_t part(struct hold *hold, struct list *l, const struct acp_call *c
         block = !own ? block : how == LIST_DROP ? 0 : container_ga(c, hold->heap, block);
     }
     const struct list_record r = {{at, list_number(l, n->name)}, size, payload, block};
-    atomic_words_out(out, &r, sizeof r); /* as it was put together: a processor forwards words */
+    words_out(out, &r, sizeof r); /* as it was put together: a processor forwards words */
     return spares;
 }
 
@@ -231,7 +231,7 @@ static int take_one(struct hold *hold, struct list *l, struct acp_call *c, uint6
     uint64_t spares = part(hold, l, c, at, n, how, out);
     transaction_set(hold, &n->name, 0);
     if (length)
-        atomic_words_out(out + head, n + 1, length);
+        words_out(out + head, n + 1, length);
     transaction_commit(hold);
     if (spares > l->size / 8 + HEAP_ROW && list_nodes_settled(hold))
         list_nodes_trim(hold, l); /* busy: after the next one */
@@ -261,7 +261,7 @@ static int take_all(struct hold *hold, struct list *l, struct acp_call *c, uint6
     const struct list_answer answer = {
         .count = count, .changes = l->changes, .orders = l->orders, .size = l->size,
         .next = {at, next ? list_number(l, next->name) : 0}};
-    atomic_words_out(out, &answer, sizeof answer);
+    words_out(out, &answer, sizeof answer);
     c->out_size = used;
     return count ? ACP_OK : rc;
 }

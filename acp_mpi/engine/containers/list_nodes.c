@@ -46,7 +46,7 @@ int list_nodes_take(struct hold *hold, struct list *l, uint64_t size, uint64_t *
 uint64_t list_nodes_keep(struct hold *hold, struct list *l, uint64_t at)
 {
     struct heap_kept *kept = heap_kept(hold->heap, at);
-    uint64_t size = load(&heap_block(hold->heap, at - BLOCK_HEAD)->size) & ~BLOCK_FLAGS;
+    uint64_t size = word_load(&heap_block(hold->heap, at - BLOCK_HEAD)->size) & ~BLOCK_FLAGS;
     if (!l->spare_size || size - l->spare_size > BLOCK_HEAD) { /* the heap may add as much */
         transaction_drop(hold, at);
         return 0;

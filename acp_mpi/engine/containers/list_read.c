@@ -23,7 +23,7 @@ static int read_list(acp_lane *lane, struct acp_call *c, reader read)
         return lane->fault.status;
     for (uint32_t i = 0; i < RETRIES; i++) {
         uint64_t looked = transaction_version(&l->head.section);
-        bool whole = !(looked & 1) && !load(&l->partner) && !load(&l->job.kind);
+        bool whole = !(looked & 1) && !word_load(&l->partner) && !word_load(&l->job.kind);
         int rc = whole ? read(h, l, c) : ACP_E_BUSY;
         if (likely(whole && transaction_unchanged(&l->head.section, looked) &&
                    container_lives(&l->head, c) && rc == ACP_OK))
@@ -59,14 +59,14 @@ static uint64_t start(const struct heap *h, const struct list *l, const struct a
     struct list_id id;
     *stale = c->in_size != 0;
     if (!c->in_size)
-        return load(backward ? &l->last : &l->first);
+        return word_load(backward ? &l->last : &l->first);
     for (uint64_t at = 0; at + sizeof id <= c->in_size; at += sizeof id) {
         memcpy(&id, in + at, sizeof id);
         if (!list_has(h, l, id))
             continue;
         *stale = false;
         const struct list_node *n = list_node(h, id.node);
-        return !(c->b & LIST_BEHIND) ? id.node : load(backward ? &n->previous : &n->next);
+        return !(c->b & LIST_BEHIND) ? id.node : word_load(backward ? &n->previous : &n->next);
     }
     return 0;
 }
@@ -75,13 +75,13 @@ static uint64_t start(const struct heap *h, const struct list *l, const struct a
 static uint64_t node_record(const struct heap *h, const struct list *l, const struct acp_call *c,
                             uint64_t at, const struct list_node *n, unsigned char *out, uint64_t room)
 {
-    uint64_t name = load(&n->name);
+    uint64_t name = word_load(&n->name);
     struct list_record r = {{at, list_number(l, name)}, list_nameless(name), 0, 0};
     const struct list_far *far = list_far(h, n, name);
     if (far) {
-        r.size = load(&far->size);
-        r.payload = load(&far->payload);
-        r.block = load(&far->block);
+        r.size = word_load(&far->size);
+        r.payload = word_load(&far->payload);
+        r.block = word_load(&far->block);
     }
     uint64_t length = far ? 0 : 8 * words_of(r.size);
     if (sizeof r > room || length > room - sizeof r)
@@ -90,7 +90,7 @@ static uint64_t node_record(const struct heap *h, const struct list *l, const st
         r.block = container_ga(c, h, r.block);
     memcpy(out, &r, sizeof r);
     if (length && container_inside(h, at + sizeof *n, length))
-        atomic_words_out(out + sizeof r, n + 1, length);
+        words_out(out + sizeof r, n + 1, length);
     return sizeof r + length;
 }
 
@@ -100,8 +100,8 @@ static int walk(const struct heap *h, const struct list *l, struct acp_call *c)
     bool backward = c->b & LIST_BACKWARD, stale;
     uint64_t most = c->b >> 8, used = sizeof(struct list_answer), size = 1;
     uint64_t at = start(h, l, c, backward, &stale);
-    struct list_answer answer = {.changes = load(&l->changes), .orders = load(&l->orders),
-                                 .size = load(&l->size),
+    struct list_answer answer = {.changes = word_load(&l->changes), .orders = word_load(&l->orders),
+                                 .size = word_load(&l->size),
                                  .origin = container_ga(c, h, 0)};
     c->result[0] = stale ? LIST_STALE : LIST_DONE;
     while (at && (!most || answer.count < most)) {
@@ -113,7 +113,7 @@ static int walk(const struct heap *h, const struct list *l, struct acp_call *c)
             break;
         used += size;
         answer.count++;
-        at = load(backward ? &n->previous : &n->next);
+        at = word_load(backward ? &n->previous : &n->next);
     }
     answer.ended = !at;
     memcpy(out, &answer, sizeof answer);
@@ -145,11 +145,11 @@ static int walk_step(const struct heap *h, const struct list *l, struct acp_call
         const struct list_node *n = id.node ? list_node(h, id.node) : NULL;
         if ((id.node && !n) || (!id.node && far > 0) || (done && id.node == ids[1].node))
             break;
-        uint64_t at = load(!n ? &l->last : far > 0 ? &n->next : &n->previous);
+        uint64_t at = word_load(!n ? &l->last : far > 0 ? &n->next : &n->previous);
         if (far < 0 && !at)
             break;
         const struct list_node *to = at ? list_node(h, at) : NULL;
-        id = (struct list_id){at, to ? list_number(l, load(&to->name)) : 0};
+        id = (struct list_id){at, to ? list_number(l, word_load(&to->name)) : 0};
         done += far > 0 ? 1 : -1;
     }
     c->result[1] = (uint64_t)done;

@@ -42,7 +42,7 @@ static int enter_both(struct pair *p, acp_lane *lane, const struct acp_call *c, 
     if (rc == ACP_OK) {
         struct list *l = *lists[second] = (struct list *)container;
         if (l->partner == offset_of(&p->holds[second], *lists[!second]))
-            store(&l->partner, 0);
+            transaction_store(&l->partner, 0);
         rc = list_mend(&p->holds[second], l);
         if (rc != ACP_OK)
             list_done(&p->holds[second], calls[second], rc);
@@ -63,7 +63,7 @@ static int enter_one(struct pair *p, acp_lane *lane, const struct acp_call *c, u
 
 static void begin_both(struct pair *p)
 {
-    store(&p->from->partner, offset_of(&p->holds[0], p->to));
+    transaction_store(&p->from->partner, offset_of(&p->holds[0], p->to));
     transaction_begin(&p->holds[0]);
     transaction_begin(&p->holds[1]); /* for its readers: the journal stays empty */
 }
@@ -77,7 +77,7 @@ static void commit_both(struct pair *p)
 static int leave_both(struct pair *p, const struct acp_call *c, int rc)
 {
     if (p->from->partner)
-        store(&p->from->partner, 0);
+        transaction_store(&p->from->partner, 0);
     transaction_leave(&p->holds[1]);
     return list_done(&p->holds[0], c, rc);
 }

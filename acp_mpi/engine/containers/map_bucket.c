@@ -1,7 +1,7 @@
 /* Changes of a stripe: each is one of its section, so that a process which dies leaves the element as it
  * was, or as it should be. */
 #include "containers/map_bucket.h"
-#include "base/atomic_words.h"
+#include "base/word.h"
 #include "containers/map_slots.h"
 #include "containers/pickle_add.h"
 #include "containers/reduce_ops.h"
@@ -24,9 +24,9 @@ static int make_box(struct hold *hold, struct stripe *s, const struct element *e
             return rc;
         uint64_t sizes[2] = {e->key_size, e->value_size};
         uint64_t *words = (uint64_t *)(void *)(map_bucket_box(h, *block) + 1);
-        atomic_words_in(&map_bucket_box(h, *block)->key_size, sizes, sizeof sizes);
-        atomic_words_in(words, e->value, e->value_size);
-        atomic_words_in(words + value, e->key, e->key_size);
+        words_in(&map_bucket_box(h, *block)->key_size, sizes, sizeof sizes);
+        words_in(words, e->value, e->value_size);
+        words_in(words + value, e->key, e->key_size);
     }
     __atomic_store_n(&map_bucket_box(h, *block)->stamp, s->stamp + 1, __ATOMIC_RELAXED);
     transaction_set(hold, &s->stamp, s->stamp + 1);
@@ -77,8 +77,8 @@ static int element_add(struct hold *hold, const struct shape *shape, struct stri
         __atomic_store_n(slot + 1, block, __ATOMIC_RELAXED);
         answer->adopted = e->box != 0;
     } else {
-        atomic_words_in(slot + 1, e->key, e->key_size);
-        atomic_words_in(slot + 1 + words_of(e->key_size), e->value, e->value_size);
+        words_in(slot + 1, e->key, e->key_size);
+        words_in(slot + 1 + words_of(e->key_size), e->value, e->value_size);
     }
     if (*slot == SLOT_GRAVE)
         transaction_set(hold, &s->graves, s->graves - 1);
@@ -99,7 +99,7 @@ static void tell(const struct heap *h, const struct element *now, struct answer 
     if (answer->out && now->value_size > answer->room) {
         answer->found = FOUND_LARGE;
     } else if (answer->out) {
-        atomic_words_out(answer->out, now->value, now->value_size);
+        words_out(answer->out, now->value, now->value_size);
         answer->size = now->value_size;
     }
 }

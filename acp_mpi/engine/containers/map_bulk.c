@@ -1,7 +1,7 @@
 /* Methods of a part of a map that take many elements: those of one stripe after another, so that
  * its section is entered once for them. */
 #include "containers/map_bulk.h"
-#include "base/atomic_words.h"
+#include "base/word.h"
 #include "containers/container.h"
 #include "containers/map.h"
 #include "containers/map_bucket.h"

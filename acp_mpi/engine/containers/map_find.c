@@ -1,7 +1,7 @@
 /* Finding elements of a stripe: without its lock, or with it after too many changes meanwhile. */
 #include "containers/map_find.h"
-#include "base/atomic_words.h"
 #include "base/linux.h"
+#include "base/word.h"
 #include "containers/map_bucket.h"
 #include "containers/map_slots.h"
 #include "memory/heap.h"
@@ -38,7 +38,7 @@ static inline int stripe_search(acp_lane *lane, const struct heap *h, const stru
     struct element found;
     answer->found = FOUND_NOT;
     answer->size = 0;
-    if (unlikely(!map_slots_look(h, shape, load(&s->slots), load(&s->log), &t)))
+    if (unlikely(!map_slots_look(h, shape, word_load(&s->slots), word_load(&s->log), &t)))
         return map_bucket_damaged(lane);
     const uint64_t *slot = map_slots_find(h, shape, &t, e);
     if (!slot)
@@ -49,14 +49,14 @@ static inline int stripe_search(acp_lane *lane, const struct heap *h, const stru
     answer->key_size = found.key_size;
     answer->value_size = found.value_size;
     answer->value_at = (uint64_t)((const unsigned char *)found.value - h->base);
-    answer->stamp = found.box ? load((const uint64_t *)(const void *)(h->base + found.box)) : 0;
+    answer->stamp = found.box ? word_load((const uint64_t *)(const void *)(h->base + found.box)) : 0;
     if (!answer->out)
         return ACP_OK;
     if (unlikely(found.value_size > answer->room)) {
         answer->found = FOUND_LARGE;
         return ACP_OK;
     }
-    atomic_words_out(answer->out, found.value, found.value_size);
+    words_out(answer->out, found.value, found.value_size);
     answer->size = found.value_size;
     return ACP_OK;
 }
@@ -69,10 +69,10 @@ int map_find_element(acp_lane *lane, struct heap *h, const struct shape *shape, 
 
 static int count(const struct stripe *s, struct amounts *amounts)
 {
-    uint64_t log = load(&s->log);
-    *amounts = (struct amounts){.count = load(&s->count), .total = load(&s->total),
-                                .places = load(&s->slots) ? (1ull << log % 64) + 4 * log : 0,
-                                .graves = load(&s->graves)};
+    uint64_t log = word_load(&s->log);
+    *amounts = (struct amounts){.count = word_load(&s->count), .total = word_load(&s->total),
+                                .places = word_load(&s->slots) ? (1ull << log % 64) + 4 * log : 0,
+                                .graves = word_load(&s->graves)};
     return ACP_OK;
 }
 
@@ -90,18 +90,18 @@ static int stripe_copy_piece(acp_lane *lane, const struct heap *h, const struct 
     uint64_t stamp = answer->stamp;
     answer->found = FOUND_NOT;
     answer->size = 0;
-    if (!map_slots_look(h, shape, load(&s->slots), load(&s->log), &t) || !t.slots)
+    if (!map_slots_look(h, shape, word_load(&s->slots), word_load(&s->log), &t) || !t.slots)
         return t.slots ? map_bucket_damaged(lane) : ACP_OK;
     const uint64_t *slot = map_bucket_slot(&t, shape, map_bucket_place(hash, t.log));
     const uint64_t *end = map_bucket_slot(&t, shape, t.places);
-    for (; slot < end && load(slot) != SLOT_FREE; slot += shape->unit) {
-        if (load(slot) != hash || !map_slots_read(h, shape, slot, &e) || !e.box ||
-            load((const uint64_t *)(const void *)(h->base + e.box)) != stamp)
+    for (; slot < end && word_load(slot) != SLOT_FREE; slot += shape->unit) {
+        if (word_load(slot) != hash || !map_slots_read(h, shape, slot, &e) || !e.box ||
+            word_load((const uint64_t *)(const void *)(h->base + e.box)) != stamp)
             continue;
         uint64_t whole = 8 * (words_of(e.value_size) + words_of(e.key_size));
         uint64_t left = at < whole ? whole - at : 0;
         answer->size = left < answer->room ? left : answer->room;
-        atomic_words_bytes(answer->out, (const unsigned char *)e.value + at, answer->size);
+        words_bytes(answer->out, (const unsigned char *)e.value + at, answer->size);
         answer->found = FOUND;
         return ACP_OK;
     }
@@ -124,8 +124,8 @@ static uint64_t element_record(const struct heap *h, const struct shape *shape, 
     if (!shape->boxed) {
         if (room < key + value)
             return 0;
-        atomic_words_out(out, e->key, key);
-        atomic_words_out(out + key, e->value, value);
+        words_out(out, e->key, key);
+        words_out(out + key, e->value, value);
         return key + value;
     }
     bool large = key + value > LARGE;
@@ -133,9 +133,9 @@ static uint64_t element_record(const struct heap *h, const struct shape *shape, 
     if (room < size)
         return 0;
     if (large)
-        head[1] = load((const uint64_t *)(const void *)(h->base + e->box));
+        head[1] = word_load((const uint64_t *)(const void *)(h->base + e->box));
     else
-        atomic_words_out(out + sizeof head, e->value, key + value);
+        words_out(out + sizeof head, e->value, key + value);
     memcpy(out, head, sizeof head);
     return size;
 }
@@ -150,7 +150,7 @@ static bool collect(const struct heap *h, const struct shape *shape, const struc
     *size = *count = 0;
     for (uint64_t place = map_bucket_place(from, t->log); place < t->places; place++) {
         const uint64_t *slot = map_bucket_slot(t, shape, place);
-        uint64_t hash = load(slot), used;
+        uint64_t hash = word_load(slot), used;
         if (hash == SLOT_FREE && place >= final)
             break;
         if (hash <= SLOT_GRAVE || hash < from || hash > last || !map_slots_read(h, shape, slot, &e))
@@ -169,12 +169,12 @@ static int scan(acp_lane *lane, const struct heap *h, const struct shape *shape,
 {
     struct slots t;
     *size = *count = *next = 0;
-    if (!map_slots_look(h, shape, load(&s->slots), load(&s->log), &t))
+    if (!map_slots_look(h, shape, word_load(&s->slots), word_load(&s->log), &t))
         return map_bucket_damaged(lane);
     if (!t.slots)
         return ACP_OK;
     uint64_t unit = 8 * shape->unit + (shape->boxed ? 64 : 0);
-    uint64_t used = load(&s->count), span = UINT64_MAX;
+    uint64_t used = word_load(&s->count), span = UINT64_MAX;
     uint64_t places = (room / unit << t.log) / ((used < t.places ? used : t.places) + 1);
     if (places < 1ull << t.log)
         span = (places ? places : 1) << (64 - t.log);

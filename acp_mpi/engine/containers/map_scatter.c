@@ -1,7 +1,7 @@
 /* Batches of elements, dealt out to the parts of a map. */
 #include "containers/map_scatter.h"
-#include "base/atomic_words.h"
 #include "base/hash.h"
+#include "base/word.h"
 #include "containers/map_bucket.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The slots of a stripe: their contents, growth, and the end of cleared ones. */
 #include "containers/map_slots.h"
-#include "base/atomic_words.h"
+#include "base/word.h"
 #include "containers/map_bucket.h"
 #include "memory/heap.h"
 #include "memory/transaction.h"
@@ -17,14 +17,14 @@ static bool words_same(const uint64_t *at, const void *key, uint64_t size)
     uint64_t word;
     for (; size >= 8; size -= 8, p += 8) {
         memcpy(&word, p, 8);
-        if (load(at++) != word)
+        if (word_load(at++) != word)
             return false;
     }
     if (!size)
         return true;
     word = 0;
     memcpy(&word, p, size);
-    return load(at) == word;
+    return word_load(at) == word;
 }
 
 int map_slots_shape(struct shape *shape, uint64_t key_size, uint64_t value_size, uint64_t number,
@@ -54,7 +54,7 @@ bool map_slots_read_box(const struct heap *h, uint64_t at, struct element *e)
         return false;
     const struct box *box = (const struct box *)(const void *)(h->base + at);
     const uint64_t *words = (const uint64_t *)(const void *)(box + 1);
-    uint64_t key = load(&box->key_size), value = load(&box->value_size);
+    uint64_t key = word_load(&box->key_size), value = word_load(&box->value_size);
     if (key > span || value > span ||
         8 * (words_of(key) + words_of(value)) > span - at - sizeof *box)
         return false;
@@ -67,7 +67,7 @@ bool map_slots_read(const struct heap *h, const struct shape *shape, const uint6
                     struct element *e)
 {
     if (shape->boxed)
-        return map_slots_read_box(h, load(slot + 1), e);
+        return map_slots_read_box(h, word_load(slot + 1), e);
     *e = (struct element){.key = slot + 1, .key_size = shape->key_size,
                           .value = slot + 1 + words_of(shape->key_size),
                           .value_size = shape->value_size};
@@ -98,7 +98,7 @@ uint64_t *map_slots_find(const struct heap *h, const struct shape *shape, const 
     uint64_t *slot = map_bucket_slot(t, shape, map_bucket_place(e->hash, t->log));
     uint64_t *end = map_bucket_slot(t, shape, t->places);
     for (; slot < end; slot += shape->unit) {
-        uint64_t hash = load(slot);
+        uint64_t hash = word_load(slot);
         if (hash == SLOT_FREE)
             return NULL;
         if (hash != e->hash)
@@ -116,7 +116,7 @@ void map_slots_fetch(const struct heap *h, const struct shape *shape, const stru
                      uint64_t hash)
 {
     struct slots t;
-    if (!map_slots_look(h, shape, load(&s->slots), load(&s->log), &t) || !t.slots)
+    if (!map_slots_look(h, shape, word_load(&s->slots), word_load(&s->log), &t) || !t.slots)
         return;
     const uint64_t *slot = map_bucket_slot(&t, shape, map_bucket_place(hash, t.log));
     __builtin_prefetch(slot);
@@ -140,7 +140,7 @@ uint64_t *map_slots_free_from(const struct slots *t, const struct shape *shape, 
 /* No reader uses `to` yet, but one that will start anew may still look at the old contents there. */
 static bool rehash(const struct slots *to, const struct slots *from, const struct shape *shape)
 {
-    atomic_words_clear(to->slots, to->places * shape->unit);
+    words_clear(to->slots, to->places * shape->unit);
     for (uint64_t i = 0; i < from->places; i++) {
         const uint64_t *old = map_bucket_slot(from, shape, i);
         if (*old <= SLOT_GRAVE)
@@ -148,7 +148,7 @@ static bool rehash(const struct slots *to, const struct slots *from, const struc
         uint64_t *slot = map_slots_free_from(to, shape, *old);
         if (!slot)
             return false;
-        atomic_words_in(slot, old, 8 * shape->unit);
+        words_in(slot, old, 8 * shape->unit);
     }
     return true;
 }

@@ -1,6 +1,6 @@
 /* Blocks of the heap: taken and given back, one or several side by side. */
 #include "memory/heap.h"
-#include "base/atomic_words.h"
+#include "base/word.h"
 #include "core/lane.h"
 #include "memory/heap_pages.h"
 #include "memory/size_class.h"
@@ -49,7 +49,7 @@ static void carve(struct hold *hold, uint64_t at, uint64_t size)
             size_class_remove(hold, at);
         transaction_set(hold, &heap_block(h, at)->size, size);
         transaction_set(hold, &heap_block(h, at)->mark, size_class_mark(h, at));
-        store(&heap_block(h, at + size)->size, rest | BLOCK_FREE);
+        transaction_store(&heap_block(h, at + size)->size, rest | BLOCK_FREE);
         if (at + size + rest < h->end)
             transaction_set(hold, foot(h, at + size, rest), rest);
         if (!stays)
@@ -73,16 +73,16 @@ static void split(struct hold *hold, uint64_t at, uint64_t size, uint64_t count)
     for (uint64_t i = 0; i < count; i++, at += size) {
         struct heap_kept *kept = heap_kept(h, at + BLOCK_HEAD);
         if (i) {
-            store(&heap_block(h, at)->size, i + 1 < count ? size : last);
+            transaction_store(&heap_block(h, at)->size, i + 1 < count ? size : last);
             transaction_set(hold, &heap_block(h, at)->mark, size_class_mark(h, at));
         }
         uint64_t next = i + 1 < count ? at + size + BLOCK_HEAD : 0;
         if (i)
-            store(&kept->next, next);
+            transaction_store(&kept->next, next);
         else
             transaction_set(hold, &kept->next, next); /* the free block had a word there */
         if (next)
-            store(&kept->count, count - i);
+            transaction_store(&kept->count, count - i);
         else
             transaction_set(hold, &kept->count, 1); /* the free block may have had its foot there */
     }
@@ -260,7 +260,7 @@ static uint32_t beside(const struct heap *h, uint64_t first, uint64_t *blocks, u
             break;
         up = above;
         blocks[count++] = at;
-        *rest = load(&heap_kept(h, at + BLOCK_HEAD)->next);
+        *rest = word_load(&heap_kept(h, at + BLOCK_HEAD)->next);
     }
     return count;
 }

@@ -1,6 +1,6 @@
 /* Transactions in shared memory: changes in a section that survive the death of their process. */
 #include "memory/transaction.h"
-#include "base/atomic_words.h"
+#include "base/word.h"
 #include "core/backoff.h"
 #include "core/engine_state.h"
 #include "memory/heap.h"
@@ -50,7 +50,7 @@ static void store_copy(void *to, const void *from, uint64_t size)
 static bool movable(const struct hold *h, struct path *p)
 {
     const struct section *s = h->section;
-    *p = (struct path){load(&s->moving.to), load(&s->moving.from), load(&s->moving.size), 0};
+    *p = (struct path){word_load(&s->moving.to), word_load(&s->moving.from), word_load(&s->moving.size), 0};
     p->chunks = (p->size + SECTION_SCRATCH - 1) / SECTION_SCRATCH;
     return inside(h, p->to, p->size) && inside(h, p->from, p->size);
 }
@@ -58,14 +58,14 @@ static bool movable(const struct hold *h, struct path *p)
 static void move_on(const struct hold *h, const struct path *p)
 {
     struct section *s = h->section;
-    for (uint64_t step, size; (step = load(&s->moving.step)) < 2 * p->chunks;) {
+    for (uint64_t step, size; (step = word_load(&s->moving.step)) < 2 * p->chunks;) {
         uint64_t at = chunk(p, step / 2, &size);
         if (step % 2 == 0) {
             store_copy(s->scratch, stored_at(h, p->from + at), size);
-            store(&s->moving.step, ++step);
+            transaction_store(&s->moving.step, ++step);
         }
         store_copy(stored_at(h, p->to + at), s->scratch, size);
-        store(&s->moving.step, step + 1);
+        transaction_store(&s->moving.step, step + 1);
     }
 }
 
@@ -74,13 +74,13 @@ static void move_on(const struct hold *h, const struct path *p)
 static void move_back(const struct hold *h, const struct path *p)
 {
     struct section *s = h->section;
-    for (uint64_t step, size; (step = load(&s->moving.step)) && step <= 2 * p->chunks;) {
+    for (uint64_t step, size; (step = word_load(&s->moving.step)) && step <= 2 * p->chunks;) {
         uint64_t at = chunk(p, (step - 1) / 2, &size);
         if (step % 2)
             store_copy(stored_at(h, p->from + at), s->scratch, size);
         else
             store_copy(s->scratch, stored_at(h, p->to + at), size);
-        store(&s->moving.step, step - 1);
+        transaction_store(&s->moving.step, step - 1);
     }
 }
 
@@ -92,15 +92,15 @@ static int give_all(struct hold *h, uint64_t blocks[SECTION_BLOCKS])
         int rc = heap_give(h->lane, h->heap, &blocks[i], HEAP_PATIENCE_NS);
         if (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
             return rc;
-        store(&blocks[i], 0); /* the word did not name a block: nothing can be given back */
+        transaction_store(&blocks[i], 0); /* the word did not name a block: nothing can be given back */
     }
     return ACP_OK;
 }
 
 static void section_end(struct hold *h)
 {
-    store(&h->section->state, SECTION_IDLE);
-    store(&h->section->version, h->section->version + 1);
+    transaction_store(&h->section->state, SECTION_IDLE);
+    transaction_store(&h->section->version, h->section->version + 1);
 }
 
 /* Completes a change that has been decided. */
@@ -110,9 +110,9 @@ static int redo_finish(struct hold *h)
     struct path path;
     if (s->moving.kind == MOVING_LATER && movable(h, &path))
         move_on(h, &path);
-    store(&s->moving.kind, MOVING_NOTHING);
+    transaction_store(&s->moving.kind, MOVING_NOTHING);
     for (uint32_t i = 0; i < SECTION_BLOCKS; i++)
-        store(&s->fresh[i], 0);
+        transaction_store(&s->fresh[i], 0);
     int rc = give_all(h, s->stale);
     if (rc == ACP_OK)
         section_end(h);
@@ -123,17 +123,17 @@ static int redo_drop(struct hold *h)
 {
     struct section *s = h->section;
     struct path path;
-    uint64_t count = load(&s->count);
+    uint64_t count = word_load(&s->count);
     for (uint64_t i = count < SECTION_WORDS ? count : SECTION_WORDS; i-- > 0;) {
-        uint64_t at = load(&s->journal[i].at);
+        uint64_t at = word_load(&s->journal[i].at);
         if (inside(h, at, 8) && at % 8 == 0)
-            store((uint64_t *)(void *)stored_at(h, at), s->journal[i].old);
+            transaction_store((uint64_t *)(void *)stored_at(h, at), s->journal[i].old);
     }
     if (s->moving.kind == MOVING_NOW && movable(h, &path))
         move_back(h, &path);
-    store(&s->moving.kind, MOVING_NOTHING);
+    transaction_store(&s->moving.kind, MOVING_NOTHING);
     for (uint32_t i = 0; i < SECTION_BLOCKS; i++)
-        store(&s->stale[i], 0);
+        transaction_store(&s->stale[i], 0);
     int rc = give_all(h, s->fresh);
     if (rc == ACP_OK)
         section_end(h);
@@ -229,8 +229,8 @@ void transaction_begin(struct hold *h)
     h->blocks = h->damaged = false;
     h->count = 0;
     s->count = 0;
-    store(&s->version, s->version + 1);
-    store(&s->state, SECTION_CHANGING);
+    transaction_store(&s->version, s->version + 1);
+    transaction_store(&s->state, SECTION_CHANGING);
     atomic_thread_fence(memory_order_release); /* readers see the version before the rest */
 }
 
@@ -243,7 +243,7 @@ int transaction_commit(struct hold *h)
         return ACP_E_DAMAGED;
     }
     if (unlikely(h->blocks)) {
-        store(&h->section->state, SECTION_COMMITTED);
+        transaction_store(&h->section->state, SECTION_COMMITTED);
         redo_finish(h); /* busy: the next one to enter does it */
     } else {
         section_end(h);
@@ -278,7 +278,7 @@ int transaction_take(struct hold *h, uint64_t size, uint64_t *block)
 
 void transaction_drop(struct hold *h, uint64_t block)
 {
-    store(free_slot(h, h->section->stale), block);
+    transaction_store(free_slot(h, h->section->stale), block);
 }
 
 static void moving(struct hold *h, uint64_t to, uint64_t from, uint64_t size, uint64_t kind)
@@ -292,8 +292,8 @@ static void moving(struct hold *h, uint64_t to, uint64_t from, uint64_t size, ui
     s->moving.to = to;
     s->moving.from = from;
     s->moving.size = size;
-    store(&s->moving.step, 0);
-    store(&s->moving.kind, kind);
+    transaction_store(&s->moving.step, 0);
+    transaction_store(&s->moving.kind, kind);
 }
 
 void transaction_shift(struct hold *h, uint64_t to, uint64_t from, uint64_t size)

@@ -5,7 +5,7 @@
  *
  * Old words go to an undo journal before new ones are stored, and one store decides. A killed process has done a
  * prefix of its stores in program order, and the next holder of the lock sees them: it is enough that the compiler
- * keeps their order: `store`.
+ * keeps their order: `transaction_store`.
  *
  * Sections are entered in this order: of a container, of the heap's sweeper, of the heap. A change may have to finish
  * the one before, for which it enters the heap: a holder of the heap begins a change in another section only where
@@ -107,7 +107,7 @@ void transaction_fault_point(void);
 static inline void transaction_fault_point(void) {}
 #endif
 
-static inline void store(uint64_t *word, uint64_t value)
+static inline void transaction_store(uint64_t *word, uint64_t value)
 {
     transaction_fault_point();
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
@@ -119,13 +119,13 @@ static inline void transaction_open(struct hold *h)
     struct section *s = h->section;
     if (unlikely(s->version & 1))
         transaction_settle(h);
-    store(&s->version, s->version + 1);
+    transaction_store(&s->version, s->version + 1);
     atomic_thread_fence(memory_order_release); /* readers see the version before the rest */
 }
 
 static inline void transaction_close(struct hold *h)
 {
-    store(&h->section->version, h->section->version + 1);
+    transaction_store(&h->section->version, h->section->version + 1);
 }
 
 /* A word of the heap: its old value goes to the journal. */
@@ -140,8 +140,8 @@ static inline void transaction_set(struct hold *h, uint64_t *word, uint64_t valu
     s->journal[n].at = at;
     s->journal[n].old = *word;
     h->count = n + 1;
-    store(&s->count, n + 1);
-    store(word, value);
+    transaction_store(&s->count, n + 1);
+    transaction_store(word, value);
 }
 
 static inline void transaction_set_all(struct hold *h, const struct setting *settings, uint32_t count)
@@ -164,10 +164,10 @@ static inline void transaction_set_all(struct hold *h, const struct setting *set
         s->journal[n].old = *settings[i].word;
     }
     h->count = n;
-    store(&s->count, n);
+    transaction_store(&s->count, n);
 #pragma GCC unroll 8
     for (uint32_t i = 0; i < count; i++)
-        store(settings[i].word, settings[i].value);
+        transaction_store(settings[i].word, settings[i].value);
 }
 
 #endif

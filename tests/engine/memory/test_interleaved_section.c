@@ -2,8 +2,8 @@
  * none is lost. */
 #include "interleaver/interleaved.h"
 
+#include "base/word.h"
 #include "memory/transaction.c"
-#include "base/atomic_words.h"
 
 static acp_engine engine;
 static acp_lane lane;
@@ -60,7 +60,7 @@ static void write_pair(void)
     const uint64_t values[2] = {7, 7};
     enter_section(&hold);
     transaction_begin(&hold);
-    atomic_words_in(pair, values, sizeof values);
+    words_in(pair, values, sizeof values);
     transaction_commit(&hold);
     transaction_leave(&hold);
 }
@@ -71,7 +71,7 @@ static void write_pair_openly(void)
     const uint64_t values[2] = {7, 7};
     enter_section(&hold);
     transaction_open(&hold);
-    atomic_words_in(pair, values, sizeof values);
+    words_in(pair, values, sizeof values);
     transaction_close(&hold);
     transaction_leave(&hold);
 }
@@ -80,7 +80,7 @@ static void read_pair(void)
 {
     uint64_t seen[2];
     uint64_t version = transaction_version(&section);
-    atomic_words_out(seen, pair, sizeof seen);
+    words_out(seen, pair, sizeof seen);
     if (transaction_unchanged(&section, version))
         MUST(seen[0] == seen[1]);
 }
@@ -90,7 +90,7 @@ static void add(void)
     struct hold hold;
     enter_section(&hold);
     transaction_begin(&hold);
-    transaction_set(&hold, &pair[0], load(&pair[0]) + 1);
+    transaction_set(&hold, &pair[0], word_load(&pair[0]) + 1);
     transaction_commit(&hold);
     transaction_leave(&hold);
 }

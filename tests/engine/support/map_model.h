@@ -3,8 +3,8 @@
 #define ACP_TESTS_MAP_MODEL_H
 
 #include "support/crash.h"
-#include "base/atomic_words.h"
 #include "base/hash.h"
+#include "base/word.h"
 #include "containers/map_bucket.h"
 #include "containers/map_find.h"
 #include "containers/map_slots.h"
