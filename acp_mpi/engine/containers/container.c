@@ -12,7 +12,7 @@ bool container_lives(const struct container *container, const struct acp_call *c
 
 int container_gone(acp_lane *lane, const struct acp_call *c)
 {
-    fail(lane, ACP_E_DESTROYED, c->object, 0);
+    lane_fail(lane, ACP_E_DESTROYED, c->object, 0);
     lane->fault.rank = acp_ga_rank(c->object);
     return ACP_E_DESTROYED;
 }

@@ -46,7 +46,7 @@ static inline struct container *container_place(acp_lane *lane, acp_ga_t ga, str
     const struct translation *t = translate_find(lane, ROLE_SRC, ga, sizeof(struct container));
     if (unlikely(!t || t->kind != SEGMENT_HEAP || ga % 16)) {
         if (t)
-            fail(lane, ACP_E_DESTROYED, ga, 0);
+            lane_fail(lane, ACP_E_DESTROYED, ga, 0);
         return NULL;
     }
     *heap = atomic_load_explicit(&t->peer->memory.heap, memory_order_acquire);

@@ -144,7 +144,7 @@ int container_head_method_create(acp_lane *lane, struct acp_call *c)
     if (!h)
         return lane->fault.status;
     if (c->a >= KINDS || !types[c->a] || c->in_size < sizeof(struct container_plan))
-        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     int rc = head_take(lane, h, c->a, &at);
     if (rc != ACP_OK)
         return rc;
@@ -185,7 +185,7 @@ static int destroy(struct hold *hold, struct heap *h, struct container *k)
         transaction_commit(hold);
     }
     if (rc == ACP_OK && !map_bucket_settled(hold))
-        rc = fail(hold->lane, ACP_E_BUSY, 0, 0);
+        rc = lane_fail(hold->lane, ACP_E_BUSY, 0, 0);
     return rc == ACP_OK ? head_give(hold->lane, h, k, hold) : rc;
 }
 

@@ -50,7 +50,7 @@ static int method_give(acp_lane *lane, struct heap *h, struct acp_call *c, int64
 {
     uint64_t block = acp_ga_offset(c->object) - h->position;
     if (unlikely(container_head_at(h, block)))
-        return fail(lane, ACP_E_BLOCK, c->object, 0);
+        return lane_fail(lane, ACP_E_BLOCK, c->object, 0);
     int rc = heap_give(lane, h, &block, patience_ns);
     c->result[0] = rc == ACP_OK && heap_pages_sweep_due(h);
     return rc;

@@ -168,7 +168,7 @@ int list_bulk_method_erase(acp_lane *lane, struct acp_call *c)
     struct list_span s;
     uint64_t last, count;
     if (c->in_size != sizeof s)
-        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     memcpy(&s, c->in, sizeof s);
     int rc = list_enter(&hold, lane, c, &l);
     if (rc != ACP_OK)

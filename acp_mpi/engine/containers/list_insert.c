@@ -139,7 +139,7 @@ static int put_all(struct hold *hold, struct list *l, struct acp_call *c, uint64
     memcpy(&width, (const unsigned char *)c->in + offsetof(struct list_put, width), sizeof width);
     while (rc == ACP_OK && at < c->in_size) {
         if (next_record(c, width, &at, &r, &data) != ACP_OK)
-            rc = fail(hold->lane, ACP_E_ARGUMENT, c->object, r.size);
+            rc = lane_fail(hold->lane, ACP_E_ARGUMENT, c->object, r.size);
         else if (!count && at == c->in_size)
             rc = put_one(hold, l, c, before, &r, data, &id);
         else
@@ -163,7 +163,7 @@ int list_insert_method_put(acp_lane *lane, struct acp_call *c)
     struct list_id first = {0, 0}, at = {0, 0};
     uint64_t size;
     if (c->in_size < sizeof(struct list_put) || c->b > LIST_AT)
-        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     if (c->b == LIST_AT)
         memcpy(&at, c->in, sizeof at); /* the first thing there */
     memcpy(&size, (const unsigned char *)c->in + offsetof(struct list_put, width), sizeof size);
@@ -274,7 +274,7 @@ int list_insert_method_take(acp_lane *lane, struct acp_call *c)
     enum list_where where = (enum list_where)(c->b & 255);
     if (c->out_room < sizeof(struct list_answer) || c->b >> 32 > LIST_KEEP ||
         (where == LIST_AT && c->in_size != sizeof id))
-        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     int rc = list_enter(&hold, lane, c, &l);
     if (rc != ACP_OK)
         return rc;

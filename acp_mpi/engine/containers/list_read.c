@@ -124,7 +124,7 @@ static int walk(const struct heap *h, const struct list *l, struct acp_call *c)
 int list_read_method_walk(acp_lane *lane, struct acp_call *c)
 {
     if (c->out_room < sizeof(struct list_answer))
-        return fail(lane, ACP_E_ARGUMENT, c->object, c->out_room);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object, c->out_room);
     return read_list(lane, c, walk);
 }
 
@@ -161,7 +161,7 @@ static int walk_step(const struct heap *h, const struct list *l, struct acp_call
 int list_read_method_step(acp_lane *lane, struct acp_call *c)
 {
     if (c->in_size != 2 * sizeof(struct list_id) || c->out_room < sizeof(struct list_id))
-        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     return read_list(lane, c, walk_step);
 }
 
@@ -181,6 +181,6 @@ static int step_check(const struct heap *h, const struct list *l, struct acp_cal
 int list_read_method_check(acp_lane *lane, struct acp_call *c)
 {
     if (c->out_room < c->in_size / sizeof(struct list_id))
-        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     return read_list(lane, c, step_check);
 }

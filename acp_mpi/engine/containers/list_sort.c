@@ -37,7 +37,7 @@ static int lay_out(struct hold *hold, const struct acp_call *c, const struct lis
 {
     if (!o->block) {
         if (c->in_size - sizeof *o != o->count * 8)
-            return fail(hold->lane, ACP_E_ARGUMENT, c->object, c->in_size);
+            return lane_fail(hold->lane, ACP_E_ARGUMENT, c->object, c->in_size);
         int rc = transaction_take(hold, o->count * 8, block);
         if (rc == ACP_OK)
             memcpy(hold->heap->base + *block, (const unsigned char *)c->in + sizeof *o,
@@ -47,7 +47,7 @@ static int lay_out(struct hold *hold, const struct acp_call *c, const struct lis
     *block = acp_ga_offset(o->block) - hold->heap->position;
     if (acp_ga_rank(o->block) != acp_ga_rank(c->object) || *block % 16 ||
         !container_inside(hold->heap, *block, o->count * 8))
-        return fail(hold->lane, ACP_E_ARGUMENT, o->block, o->count * 8);
+        return lane_fail(hold->lane, ACP_E_ARGUMENT, o->block, o->count * 8);
     return ACP_OK;
 }
 
@@ -59,7 +59,7 @@ static int reorder(struct hold *hold, struct list *l, struct acp_call *c,
     int rc = lay_out(hold, c, o, &block);
     if (rc == ACP_OK &&
         !is_order(hold->heap, l, (const uint64_t *)(const void *)(hold->heap->base + block)))
-        rc = fail(hold->lane, ACP_E_ARGUMENT, c->object, o->count);
+        rc = lane_fail(hold->lane, ACP_E_ARGUMENT, c->object, o->count);
     if (rc != ACP_OK) {
         transaction_cancel(hold);
         return rc;
@@ -79,7 +79,7 @@ int list_sort_method_order(acp_lane *lane, struct acp_call *c)
     struct list *l;
     struct list_order o;
     if (c->in_size < sizeof o)
-        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     memcpy(&o, c->in, sizeof o);
     int rc = list_enter(&hold, lane, c, &l);
     if (rc != ACP_OK)

@@ -153,7 +153,7 @@ int list_splice_method_splice(acp_lane *lane, struct acp_call *c)
     struct list_span s;
     uint64_t last, count;
     if (c->in_size != sizeof s)
-        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     memcpy(&s, c->in, sizeof s);
     bool own = s.from == c->object;
     int rc = own ? enter_one(&p, lane, c, s.from_serial)
@@ -191,7 +191,7 @@ int list_splice_method_swap(acp_lane *lane, struct acp_call *c)
     struct pair p;
     struct list_span s;
     if (c->in_size != sizeof s)
-        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     memcpy(&s, c->in, sizeof s);
     if (s.from == c->object) {
         int rc = enter_one(&p, lane, c, s.from_serial);

@@ -22,7 +22,7 @@ static int map_create(struct hold *hold, struct container *container, const uint
 {
     struct map_part *map = (struct map_part *)container;
     int rc = map_slots_shape(&map->shape, words[0], words[1], words[2], words[3]);
-    return rc == ACP_OK ? rc : fail(hold->lane, rc, ACP_GA_NULL, words[1]);
+    return rc == ACP_OK ? rc : lane_fail(hold->lane, rc, ACP_GA_NULL, words[1]);
 }
 
 static int map_clear(struct hold *hold, struct container *container)
@@ -57,7 +57,7 @@ int map_part_find(acp_lane *lane, const struct acp_call *c, struct part *part)
 {
     uint64_t kind = c->b & 0xff;
     if (unlikely(kind != KIND_MAP && kind != KIND_SET && kind != KIND_MULTISET))
-        return fail(lane, ACP_E_ARGUMENT, c->object, kind);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object, kind);
     part->map = (struct map_part *)container_find(lane, c, kind, &part->heap);
     if (unlikely(!part->map))
         return lane->fault.status;
@@ -108,7 +108,7 @@ static int request(acp_lane *lane, const struct acp_call *c, const struct part *
     const struct heap *h = part->heap;
     uint64_t left = c->in_size - sizeof *r;
     if (unlikely(c->in_size < sizeof *r))
-        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     memcpy(r, c->in, sizeof *r);
     const unsigned char *key = (const unsigned char *)c->in + sizeof *r;
     if (unlikely(r->box)) {
@@ -116,17 +116,17 @@ static int request(acp_lane *lane, const struct acp_call *c, const struct part *
         if (!part->shape.boxed || r->box % 16 || r->box <= h->first ||
             r->box >= h->end || !map_slots_read_box(h, r->box, e) ||
             heap_block(h, r->box - BLOCK_HEAD)->mark != size_class_mark(h, r->box - BLOCK_HEAD))
-            return fail(lane, ACP_E_BLOCK, c->object, 0);
+            return lane_fail(lane, ACP_E_BLOCK, c->object, 0);
     } else if (likely(r->key_size <= left && (!valued || r->value_size <= left - r->key_size))) {
         *e = (struct element){.key = key, .key_size = r->key_size, .value = key + r->key_size,
                               .value_size = valued ? r->value_size : 0};
     } else {
-        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     }
     e->hash = r->hash;
     e->box = r->box;
     return likely(element_fits(&part->shape, e, valued)) ? ACP_OK
-                                                         : fail(lane, ACP_E_ARGUMENT, c->object, 0);
+                                                         : lane_fail(lane, ACP_E_ARGUMENT, c->object, 0);
 }
 
 static struct answer asked(struct acp_call *c)
@@ -170,7 +170,7 @@ int map_method_piece(acp_lane *lane, struct acp_call *c)
     if (rc != ACP_OK)
         return rc;
     if (c->in_size < sizeof r || !c->out_room)
-        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     memcpy(&r, c->in, sizeof r);
     answer.stamp = r.stamp;
     rc = map_find_piece(lane, part.heap, &part.shape, part_stripe(&part, r.hash), r.hash, r.from,
@@ -238,7 +238,7 @@ int map_method_scan(acp_lane *lane, struct acp_call *c)
     if (rc != ACP_OK)
         return rc;
     if (c->in_size < sizeof r)
-        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     memcpy(&r, c->in, sizeof r);
     while (stripe < STRIPES && c->out_room - c->out_size >= c->out_room / 4) {
         rc = map_find_scan(lane, part.heap, &part.shape, &part.map->stripes[stripe], r.from,
@@ -315,7 +315,7 @@ int map_method_reserve(acp_lane *lane, struct acp_call *c)
     uint64_t count;
     int rc = map_part_find(lane, c, &part);
     if (rc == ACP_OK && c->in_size != sizeof count)
-        rc = fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+        rc = lane_fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     for (uint32_t i = 0; rc == ACP_OK && i < STRIPES; i++) {
         struct stripe *s = &part.map->stripes[i];
         memcpy(&count, c->in, sizeof count);

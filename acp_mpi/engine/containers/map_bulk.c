@@ -72,7 +72,7 @@ static int change_many(acp_lane *lane, struct acp_call *c, bool erase)
         struct answer answer = {.out = NULL};
         uint64_t next = result_record(c, &part.shape, at, !erase, &e);
         if (!next) {
-            rc = fail(lane, ACP_E_ARGUMENT, c->object, at);
+            rc = lane_fail(lane, ACP_E_ARGUMENT, c->object, at);
             break;
         }
         fetch_ahead(c, &part, at, next - at);
@@ -127,7 +127,7 @@ int map_bulk_method_find_many(acp_lane *lane, struct acp_call *c)
         uint64_t room = c->out_room - c->out_size, size = 0;
         uint64_t next = result_record(c, &part.shape, at, false, &e);
         if (!next) {
-            rc = fail(lane, ACP_E_ARGUMENT, c->object, at);
+            rc = lane_fail(lane, ACP_E_ARGUMENT, c->object, at);
             break;
         }
         if (room < 8 + (fixed == SIZE_ANY ? LARGE : 8 * words_of(fixed)))

@@ -159,7 +159,7 @@ int sequence_method_read(acp_lane *lane, struct acp_call *c)
     struct stretch p = {.count = 1};
     uint64_t block = 0;
     if (unlikely(c->in_size && c->in_size < sizeof p))
-        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     if (c->in_size)
         memcpy(&p, c->in, sizeof p);
     if (likely(!(p.flags & SPLICE_BLOCK)))
@@ -216,7 +216,7 @@ static int bring_out(struct hold *hold, const struct sequence *s, const struct s
     if (p->flags & SPLICE_BLOCK)
         return block_of(hold->lane, hold->heap, &s->row, (uint64_t)p->at, p->erase, block);
     if (bytes > c->out_room)
-        return fail(hold->lane, ACP_E_ARGUMENT, c->object, bytes);
+        return lane_fail(hold->lane, ACP_E_ARGUMENT, c->object, bytes);
     sequence_rows_copy(hold->heap, &s->row, (uint64_t)p->at, p->erase, c->out);
     c->out_size = bytes;
     return ACP_OK;
@@ -236,7 +236,7 @@ static int splice(struct hold *hold, struct sequence *s, struct splice *p, struc
     if (unlikely(!sequence_rows_locate(&s->row, &p->at, &p->erase, p->flags & SPLICE_CLIPS)))
         return ACP_OK;
     if (unlikely(!source_of(hold->heap, p, c, s->row.width, &from)))
-        return fail(hold->lane, ACP_E_ARGUMENT, c->object, p->insert);
+        return lane_fail(hold->lane, ACP_E_ARGUMENT, c->object, p->insert);
     if (p->flags & SPLICE_BRINGS)
         rc = bring_out(hold, s, p, c, &block);
     if (likely(rc == ACP_OK))
@@ -260,7 +260,7 @@ int sequence_method_splice(acp_lane *lane, struct acp_call *c)
     struct sequence *s;
     struct splice p;
     if (unlikely(c->in_size < sizeof p))
-        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     memcpy(&p, c->in, sizeof p);
     int rc = enter_sequence(&hold, lane, c, &s);
     if (unlikely(rc != ACP_OK))

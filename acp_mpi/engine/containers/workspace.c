@@ -54,7 +54,7 @@ static unsigned char *workspace_place(acp_lane *lane, const struct heap *h, cons
         return NULL;
     }
     if (unlikely(size > room || at > room - size)) {
-        fail(lane, ACP_E_ARGUMENT, ga, size);
+        lane_fail(lane, ACP_E_ARGUMENT, ga, size);
         return NULL;
     }
     return h->base + data + at;
@@ -153,7 +153,7 @@ int workspace_method_add(acp_lane *lane, struct acp_call *c)
     uint64_t letter = c->b >> WORKSPACE_LETTER, at = c->b & (((uint64_t)1 << WORKSPACE_LETTER) - 1);
     uint64_t width = width_of(letter);
     if (!width || at % width || c->in_size % width)
-        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     int rc = enter_at(&hold, lane, c, at, c->in_size, &bytes);
     if (rc != ACP_OK)
         return rc;
@@ -171,7 +171,7 @@ int workspace_method_zero(acp_lane *lane, struct acp_call *c)
     unsigned char *bytes;
     uint64_t size;
     if (c->in_size != sizeof size)
-        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     memcpy(&size, c->in, sizeof size);
     int rc = enter_at(&hold, lane, c, c->b, size, &bytes);
     if (rc != ACP_OK)

@@ -8,7 +8,7 @@
 #include <sched.h>
 #include <string.h>
 
-int fail(acp_lane *lane, int status, acp_ga_t ga, uint64_t size)
+int lane_fail(acp_lane *lane, int status, acp_ga_t ga, uint64_t size)
 {
     lane->fault = (acp_fault){.status = status, .error = errno, .ga = ga, .size = size,
                               .rank = acp_ga_rank(ga)};

@@ -73,7 +73,7 @@ static inline bool lane_may_wait(const acp_lane *lane)
     return lane->index != LANE_LEADER && lane->index != LANE_LOCKED && !lane->hurries;
 }
 
-int fail(acp_lane *lane, int status, acp_ga_t ga, uint64_t size);
+int lane_fail(acp_lane *lane, int status, acp_ga_t ga, uint64_t size);
 acp_lane *lane_await(acp_engine *e); /* for a short while, and not as the leader; never NULL */
 void lane_flush(acp_lane *lane);
 

@@ -149,7 +149,7 @@ static int store(acp_lane *lane, uint32_t from, const struct message *m, uint64_
     *since = m->after ? m->after : after(n);
     if (n ? n->slot != from && !forced && (withdraw || !peer_of_slot(e, n->slot)->lost) : withdraw) {
         acp_ga_t whose = n ? acp_starter(e, rank_table_rank(e, n->slot)) : ACP_GA_NULL;
-        return fail(lane, ACP_E_TAKEN, whose, 0);
+        return lane_fail(lane, ACP_E_TAKEN, whose, 0);
     }
     if (withdraw) {
         name_unlink(&e->sync.names, n);
@@ -163,7 +163,7 @@ static int store(acp_lane *lane, uint32_t from, const struct message *m, uint64_
     if (!n) {
         n = malloc(sizeof *n);
         if (!n)
-            return fail(lane, ACP_E_SYSTEM, 0, 0);
+            return lane_fail(lane, ACP_E_SYSTEM, 0, 0);
         *n = (struct name){.key = {key[0], key[1]}, .next = e->sync.names};
         e->sync.names = n;
     } else if (n->slot != from) {
@@ -220,7 +220,7 @@ void name_service_serve(acp_lane *lane, struct peer *from, struct link *link, co
                 op->client_link = link;
                 op->client_id = m->id;
             } else {
-                fail(lane, ACP_E_SYSTEM, 0, 0);
+                lane_fail(lane, ACP_E_SYSTEM, 0, 0);
                 target_fail(lane, from, link, m);
             }
             return;

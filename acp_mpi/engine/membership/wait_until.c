@@ -106,12 +106,12 @@ int acp_word_find(acp_lane *lane, acp_ga_t ga, uint32_t width, acp_word *word)
     struct translation t;
     enum reach reach;
     if (ga & (width - 1))
-        return fail(lane, ACP_E_ALIGN, ga, width);
+        return lane_fail(lane, ACP_E_ALIGN, ga, width);
     int rc = translate(lane, ga, width, &t, &reach);
     if (rc != ACP_OK)
         return rc;
     if (t.peer != lane->engine->job.own)
-        return fail(lane, ACP_E_PRIVATE, ga, width);
+        return lane_fail(lane, ACP_E_PRIVATE, ga, width);
     *word = (acp_word){t.base + (ga - t.low), t.position + (ga - t.low), ga, width,
                        t.busy != lane->nowhere};
     return ACP_OK;

@@ -113,7 +113,7 @@ struct heap *heap_calls_find(acp_lane *lane, acp_ga_t ga)
     h = heap_calls_map(e, t->peer);
     pthread_mutex_unlock(&e->space);
     if (!h)
-        fail(lane, ACP_E_FULL, ga, 0);
+        lane_fail(lane, ACP_E_FULL, ga, 0);
     return h;
 }
 

@@ -160,7 +160,7 @@ static int commit_batch(struct hold *hold, uint64_t first, uint64_t last, uint64
     if (!missing)
         return ACP_OK;
     if (!arena_enter(e))
-        return fail(hold->lane, ACP_E_CLOSED, 0, 0);
+        return lane_fail(hold->lane, ACP_E_CLOSED, 0, 0);
     transaction_begin(hold);
     int rc = reserve(hold, missing * GRANULE);
     for (uint64_t word = first; word < last && rc == ACP_OK; word++) {
@@ -295,7 +295,7 @@ static int sweep_one(struct hold *sweep, int64_t patience_ns)
         arena_leave(e);
     }
     rc = open ? transaction_enter(&hold, sweep->lane, &head->section, h, patience_ns)
-              : fail(sweep->lane, ACP_E_CLOSED, 0, 0);
+              : lane_fail(sweep->lane, ACP_E_CLOSED, 0, 0);
     if (rc == ACP_OK) {
         uncommit(&hold, from, to); /* afterwards: memory that is not counted must not exist */
         transaction_leave(&hold);

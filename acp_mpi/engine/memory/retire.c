@@ -150,7 +150,7 @@ int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *tic
         rc = ACP_E_BOUNDS; /* memory goes as a whole, registrations in pieces */
     if (rc != ACP_OK) {
         pthread_mutex_unlock(&e->space);
-        return fail(lane, rc, ga, size);
+        return lane_fail(lane, rc, ga, size);
     }
     struct range dead = {region.offset, region.offset + region.length};
     struct region left = region, right = region;
@@ -165,7 +165,7 @@ int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *tic
     rc = directory_replace(e, &region, &left, &right);
     if (rc != ACP_OK) {
         pthread_mutex_unlock(&e->space);
-        fail(lane, rc, ga, size);
+        lane_fail(lane, rc, ga, size);
         lane->fault.high = ENTRIES_MAX;
         return rc;
     }

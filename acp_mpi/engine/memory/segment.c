@@ -69,7 +69,7 @@ int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga
     struct memory_state *m = &e->memory;
     uint64_t whole = layout_page_up(size ? size : 1);
     if (color >= ACP_COLORS)
-        return fail(lane, ACP_E_ARGUMENT, 0, size);
+        return lane_fail(lane, ACP_E_ARGUMENT, 0, size);
     pthread_mutex_lock(&e->space);
     bool possible = size <= m->limit;
     if (possible && is_tight(e, whole)) {

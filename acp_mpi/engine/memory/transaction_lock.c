@@ -133,8 +133,8 @@ int transaction_lock_retry(acp_lane *lane, int64_t patience_ns)
     if (patience_ns != ACP_FOREVER || !lane_may_wait(lane))
         return ACP_E_BUSY;
     if (atomic_load(&e->stopping))
-        return fail(lane, ACP_E_CLOSED, ACP_GA_NULL, 0);
+        return lane_fail(lane, ACP_E_CLOSED, ACP_GA_NULL, 0);
     if (e->config.tick && wait_tick(e, ACP_TICK_SIGNAL))
-        return fail(lane, ACP_E_INTERRUPTED, ACP_GA_NULL, 0);
+        return lane_fail(lane, ACP_E_INTERRUPTED, ACP_GA_NULL, 0);
     return ACP_OK;
 }

@@ -152,18 +152,18 @@ static int region_locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct tran
     int64_t rank = acp_ga_rank(ga);
     struct region region, whole;
     if (ga == ACP_GA_NULL)
-        return fail(lane, ACP_E_NULL, ga, size);
+        return lane_fail(lane, ACP_E_NULL, ga, size);
     if (ga >> 63 || unlikely(!newcomers_find(e, (uint64_t)rank)))
-        return fail(lane, ACP_E_RANK, ga, size);
+        return lane_fail(lane, ACP_E_RANK, ga, size);
     uint32_t slot = rank_slot_of(e, (uint32_t)rank);
     struct peer **last = &lane->peers[slot % LANE_PEERS], *p = *last;
     if (!p || p->slot != slot)
         p = *last = peer_of_slot(e, slot);
     if (!p)
-        return fail(lane, ACP_E_SYSTEM, ga, size);
+        return lane_fail(lane, ACP_E_SYSTEM, ga, size);
     int relation = p->lost ? RELATION_UNKNOWN : peer_attach(e, p);
     if (p->lost)
-        return fail(lane, ACP_E_LOST, ga, size);
+        return lane_fail(lane, ACP_E_LOST, ga, size);
     *t = (struct translation){.peer = p, .low = ga, .length = size};
     if (relation == RELATION_REMOTE) {
         *reach = REACH_LINK;
@@ -191,7 +191,7 @@ static int region_locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct tran
         rc = ACP_E_DAMAGED;
     if (rc != ACP_OK) {
         uint64_t low = lane->fault.low, high = lane->fault.high;
-        fail(lane, p->lost ? ACP_E_LOST : rc, ga, size);
+        lane_fail(lane, p->lost ? ACP_E_LOST : rc, ga, size);
         lane->fault.low = low;
         lane->fault.high = high;
         return lane->fault.status;
@@ -218,7 +218,7 @@ static int region_locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct tran
     }
     rc = region_map(e, p, &whole, pin, &t->base);
     if (rc != ACP_OK)
-        return fail(lane, rc, ga, size);
+        return lane_fail(lane, rc, ga, size);
     t->base += t->position - whole.offset;
     return ACP_OK;
 }
@@ -280,7 +280,7 @@ int acp_query_address(acp_lane *lane, acp_ga_t ga, uint64_t size, void **address
     if (rc != ACP_OK)
         return rc;
     if (reach != REACH_LOAD)
-        return fail(lane, ACP_E_PRIVATE, ga, size);
+        return lane_fail(lane, ACP_E_PRIVATE, ga, size);
     *address = t.base + (ga - t.low);
     atomic_fetch_add(&t.peer->shown, 1);
     return ACP_OK;

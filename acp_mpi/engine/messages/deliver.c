@@ -91,7 +91,7 @@ static int fill_global(acp_lane *lane, const struct landing *l, uint64_t at,
         if ((t = translate_find(lane, ROLE_DST, ga, size)) &&
             execute_write(lane, t, ga, data, size) == ACP_OK)
             return ACP_OK;
-    return lane->fault.status == ACP_OK ? fail(lane, ACP_E_UNREGISTERED, ga, size)
+    return lane->fault.status == ACP_OK ? lane_fail(lane, ACP_E_UNREGISTERED, ga, size)
                                         : lane->fault.status;
 }
 
@@ -113,7 +113,7 @@ int deliver_fill_vm(acp_lane *lane, const struct landing *l, uint64_t at, const 
                 to->shm.vm_refused = 1;
             if (rc == ACP_E_LOST)
                 peer_mark_lost(lane->engine, to);
-            fail(lane, rc, 0, size);
+            lane_fail(lane, rc, 0, size);
             lane->fault.error = error;
             lane->fault.rank = rank_table_rank(lane->engine, to->slot);
             return rc;

@@ -131,7 +131,7 @@ static int keep_more(acp_lane *lane, struct courier *c, struct parcel *p)
 {
     acp_engine *e = lane->engine;
     struct heap *h = match_heap(e, e->job.own);
-    int rc = !h         ? fail(lane, ACP_E_FULL, ACP_GA_NULL, p->envelope.size)
+    int rc = !h         ? lane_fail(lane, ACP_E_FULL, ACP_GA_NULL, p->envelope.size)
              : p->block ? ACP_OK
                         : sender_heap_take(lane, h, c->peer, p->envelope.size, &p->block, 0);
     if (rc != ACP_OK)
@@ -337,7 +337,7 @@ int flow_send_message(acp_lane *lane, struct peer *to, const acp_envelope *envel
     struct courier *c = flow_of(e, to);
     *request = NULL;
     if (!c) {
-        rc = fail(lane, ACP_E_SYSTEM, ACP_GA_NULL, envelope->size);
+        rc = lane_fail(lane, ACP_E_SYSTEM, ACP_GA_NULL, envelope->size);
     } else if (!c->parcels && one_frame(envelope->size) && may_begin(e, c) &&
                may_bring(c, envelope->size)) {
         struct message m = opening(++e->mail.parcel_serial, envelope);

@@ -256,7 +256,7 @@ static int letter_arrive(struct hold *hold, const acp_envelope *e, const void *d
     if (!letter && (keeping == KEEP_NEVER || (keeping == KEEP_WITHIN && mailbox_full(box)))) {
         landing->looks = !credits_register(box, hold->lane->engine->self);
         landing->before = box->sequence;
-        return fail(hold->lane, ACP_E_FULL, 0, e->size);
+        return lane_fail(hold->lane, ACP_E_FULL, 0, e->size);
     }
     int rc = ACP_OK;
     transaction_begin(hold);

@@ -158,10 +158,10 @@ int message_send_queue_finish(acp_lane *lane, acp_request *r)
         if (at)
             dequeue(e, at); /* the request is about to be freed */
         pthread_mutex_unlock(&e->mail.lock);
-        return fail(lane, ACP_E_CLOSED, 0, r->envelope.size);
+        return lane_fail(lane, ACP_E_CLOSED, 0, r->envelope.size);
     }
     if (r->status != ACP_OK) {
-        fail(lane, r->status, 0, r->envelope.size);
+        lane_fail(lane, r->status, 0, r->envelope.size);
         lane->fault.rank = rank_table_rank(e, r->peer->slot);
     }
     return r->status;

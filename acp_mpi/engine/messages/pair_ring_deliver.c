@@ -17,7 +17,7 @@
 
 static int damaged(struct hold *hold)
 {
-    return fail(hold->lane, ACP_E_DAMAGED, 0, 0);
+    return lane_fail(hold->lane, ACP_E_DAMAGED, 0, 0);
 }
 
 static int bring_one(struct hold *hold, struct peer *to, struct pair_ring *ring, const struct ring_line *lines,

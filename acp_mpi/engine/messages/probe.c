@@ -23,9 +23,9 @@ static int look(acp_lane *lane, const acp_envelope *want, acp_envelope *found, u
     uint32_t slots[MAIL_WANTING], count = 0;
     struct heap *h = match_heap(e, e->job.own);
     if (!h)
-        return fail(lane, ACP_E_FULL, 0, 0);
+        return lane_fail(lane, ACP_E_FULL, 0, 0);
     if (!mail_match_plausible(e, want)) {
-        fail(lane, want->tag < ACP_ANY ? ACP_E_ARGUMENT : ACP_E_RANK, 0, 0);
+        lane_fail(lane, want->tag < ACP_ANY ? ACP_E_ARGUMENT : ACP_E_RANK, 0, 0);
         lane->fault.rank = want->source;
         return lane->fault.status;
     }

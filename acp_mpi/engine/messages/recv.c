@@ -109,7 +109,7 @@ static int receive(acp_lane *lane, acp_request *r, const acp_envelope *want)
     uint32_t slots[MAIL_WANTING];
     struct heap *h = match_heap(e, e->job.own);
     if (!h)
-        return fail(lane, ACP_E_FULL, 0, 0);
+        return lane_fail(lane, ACP_E_FULL, 0, 0);
     int rc = transaction_enter(&hold, lane, &mailbox_of(h)->section, h, mail_match_patience(lane));
     if (rc != ACP_OK)
         return rc;
@@ -150,7 +150,7 @@ int acp_receive(acp_lane *lane, const acp_envelope *want, void *buffer, acp_requ
 {
     acp_engine *e = lane->engine;
     if (!mail_match_plausible(e, want)) {
-        fail(lane, want->tag < ACP_ANY ? ACP_E_ARGUMENT : ACP_E_RANK, 0, want->size);
+        lane_fail(lane, want->tag < ACP_ANY ? ACP_E_ARGUMENT : ACP_E_RANK, 0, want->size);
         lane->fault.rank = want->source;
         return lane->fault.status;
     }
@@ -178,7 +178,7 @@ int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t roo
     struct heap *h = match_heap(e, e->job.own);
     struct letter *l = h ? mailbox_entry(h, taken) : NULL;
     if (!l || l->list != AMONG_TAKEN)
-        return fail(lane, ACP_E_HANDLE, 0, 0);
+        return lane_fail(lane, ACP_E_HANDLE, 0, 0);
     int rc = transaction_enter(&hold, lane, &mailbox_of(h)->section, h, mail_match_patience(lane));
     if (rc != ACP_OK)
         return rc;

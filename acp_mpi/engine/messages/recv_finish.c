@@ -39,9 +39,9 @@ int acp_request_cancel(acp_lane *lane, acp_request *r)
     if (r->kind == REQUEST_SEND && r->over && r->status == ACP_E_CANCELLED)
         return ACP_OK; /* the cancellation has been done then */
     if (r->era != lane->engine->mail.era || r->over)
-        return fail(lane, ACP_E_HANDLE, 0, 0);
+        return lane_fail(lane, ACP_E_HANDLE, 0, 0);
     int rc = r->kind == REQUEST_SEND ? message_send_queue_withdraw(lane, &r, NULL) : unpost(lane, r);
-    return rc == ACP_E_HANDLE ? fail(lane, rc, 0, 0) : rc;
+    return rc == ACP_E_HANDLE ? lane_fail(lane, rc, 0, 0) : rc;
 }
 
 static void give_block(acp_lane *lane, struct heap *h, struct letter *l)
@@ -68,7 +68,7 @@ static int pull_wholly(acp_lane *lane, acp_request *r)
     while ((rc = acp_request_pull(lane, r)) == ACP_E_INTERRUPTED)
         continue; /* the bytes are the receiver's: it sees the end of this */
     if (rc == ACP_OK && r->status != ACP_OK) {
-        rc = fail(lane, r->status, 0, r->letter->size);
+        rc = lane_fail(lane, r->status, 0, r->letter->size);
         lane->fault.rank = (int64_t)r->letter->source;
     }
     return rc;
@@ -105,7 +105,7 @@ static int lost(acp_lane *lane, const acp_request *r)
     const struct letter *l = r->letter;
     bool posted = mailbox_entry_state(l) == LETTER_POSTED;
     int why = posted && !r->any && r->peer ? peer_gone(lane->engine, r->peer) : ACP_E_LOST;
-    fail(lane, why == ACP_OK ? ACP_E_LOST : why, 0, 0);
+    lane_fail(lane, why == ACP_OK ? ACP_E_LOST : why, 0, 0);
     lane->fault.rank = (int64_t)(posted ? l->want_source : l->source); /* -1: any */
     if (posted && r->among)
         lane->fault.rank = acp_sources_lost(lane->engine, r->among);
@@ -137,11 +137,11 @@ static int receive_end(acp_lane *lane, acp_request *r, acp_envelope *got)
     struct heap *h = match_heap(e, e->job.own);
     int rc = ACP_E_CLOSED;
     if (r->era != e->mail.era) /* the heap is another */
-        return fail(lane, rc, 0, 0);
+        return lane_fail(lane, rc, 0, 0);
     do {
         while (!r->over && recv_state(r) == LETTER_FILLING)
             if ((rc = acp_request_wait(e, r, ACP_FOREVER)) == ACP_E_CLOSED)
-                return fail(lane, rc, 0, 0);
+                return lane_fail(lane, rc, 0, 0);
         /* Also if the sender is dead: a change of state in which it died is taken back. */
         if (!r->over && mailbox_entry_state(r->letter) < LETTER_DONE &&
             (rc = withdraw(lane, r)) != ACP_E_HANDLE)
@@ -156,7 +156,7 @@ static int receive_end(acp_lane *lane, acp_request *r, acp_envelope *got)
         mail_match_envelope(l, got);
     enum letter_state state = recv_state(r);
     rc = state == LETTER_DONE ? finish(lane, r, l)
-         : state == LETTER_REFUSED ? fail(lane, ACP_E_TYPE, 0, l->size) : lost(lane, r);
+         : state == LETTER_REFUSED ? lane_fail(lane, ACP_E_TYPE, 0, l->size) : lost(lane, r);
     give_block(lane, h, l);
     mailbox_entry_put(lane, h, l);
     return rc;

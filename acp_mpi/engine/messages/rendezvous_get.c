@@ -82,7 +82,7 @@ static int bytes_bring(acp_lane *lane, acp_request *r, struct pull *p, unsigned 
             continue;
         if (!p->pending) {
             if (!p->piece && !(p->piece = malloc(PIECE)))
-                return fail(lane, ACP_E_SYSTEM, 0, PIECE);
+                return lane_fail(lane, ACP_E_SYSTEM, 0, PIECE);
             p->size = left < PIECE ? left : PIECE;
             p->again = false;
             rc = get(lane, p, p->piece, from + p->at, p->size);
@@ -157,9 +157,9 @@ int acp_request_pull(acp_lane *lane, acp_request *r)
         return ACP_OK;
     uint64_t size = l->size < r->room ? l->size : r->room;
     if (!r->pull && !(r->pull = calloc(1, sizeof *r->pull)))
-        return fail(lane, ACP_E_SYSTEM, 0, size);
+        return lane_fail(lane, ACP_E_SYSTEM, 0, size);
     if (r->gathers && !r->own && !(r->own = malloc(size)))
-        return fail(lane, ACP_E_SYSTEM, 0, size);
+        return lane_fail(lane, ACP_E_SYSTEM, 0, size);
     if (r->status == ACP_OK && !r->pull->gives) {
         int rc = bytes_bring(lane, r, r->pull, r->gathers ? r->own : r->buffer, size);
         if (later(rc))

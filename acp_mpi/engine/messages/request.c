@@ -16,7 +16,7 @@ acp_request *request_new(acp_lane *lane, enum request_kind kind)
         lane->requests = r->next;
         lane->request_count--;
     } else if (!(r = malloc(sizeof *r))) {
-        fail(lane, ACP_E_SYSTEM, 0, sizeof *r);
+        lane_fail(lane, ACP_E_SYSTEM, 0, sizeof *r);
         return NULL;
     }
     *r = (acp_request){.engine = lane->engine, .kind = (uint8_t)kind,

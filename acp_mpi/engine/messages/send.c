@@ -36,7 +36,7 @@ static struct peer *mail_peer(acp_lane *lane, uint32_t rank)
         if (likely(p && !p->lost))
             return p;
     }
-    fail(lane, p ? ACP_E_LOST : ACP_E_RANK, 0, 0);
+    lane_fail(lane, p ? ACP_E_LOST : ACP_E_RANK, 0, 0);
     lane->fault.rank = rank;
     return NULL;
 }
@@ -192,7 +192,7 @@ int acp_hand_on(acp_lane *lane, const acp_envelope *envelope, const void *data, 
     int rc = match_posted(lane, e->job.own, envelope, data, (struct places){0, UINT64_MAX}, e->self,
                           &r.landing);
     if (rc != ACP_OK)
-        return rc == ACP_E_FULL ? fail(lane, ACP_E_HANDLE, 0, envelope->size) : rc;
+        return rc == ACP_E_FULL ? lane_fail(lane, ACP_E_HANDLE, 0, envelope->size) : rc;
     if (r.landing.open)
         rc = send_advance(lane, &r, NULL);
     return rc == ACP_E_FULL || rc == ACP_E_BUSY ? message_send_queue_add(lane, &r, request) : rc;
@@ -257,7 +257,7 @@ int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const 
     if (unlikely(!to))
         return lane->fault.status;
     if (unlikely(envelope->tag < 0))
-        return fail(lane, ACP_E_ARGUMENT, 0, envelope->size);
+        return lane_fail(lane, ACP_E_ARGUMENT, 0, envelope->size);
     acp_request r = {.engine = e, .kind = REQUEST_SEND, .peer = to, .envelope = *envelope,
                      .data = data, .era = e->mail.era};
     r.envelope.source = e->rank;

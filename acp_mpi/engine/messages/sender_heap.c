@@ -33,7 +33,7 @@ int sender_heap_take(acp_lane *lane, struct heap *h, const struct peer *to, uint
                      uint64_t *block, int64_t patience_ns)
 {
     if (size > UINT64_MAX - MAIL_HELD_HEAD)
-        return fail(lane, ACP_E_FULL, 0, size);
+        return lane_fail(lane, ACP_E_FULL, 0, size);
     int rc = heap_take(lane, h, size + MAIL_HELD_HEAD, block, patience_ns);
     if (rc == ACP_OK)
         *head_of(h, *block) = (struct held_head){sender_heap_mark(h, *block), h->head->nonce, to->slot, 0};
@@ -68,12 +68,12 @@ int held_give(acp_lane *lane, struct heap *h, uint64_t block, uint64_t slot, int
     struct hold hold;
     if (block < BLOCK_HEAD || !size_class_plausible(h, block - BLOCK_HEAD) ||
         !heap_pages_committed(h, block - BLOCK_HEAD))
-        return fail(lane, ACP_E_BLOCK, 0, 0);
+        return lane_fail(lane, ACP_E_BLOCK, 0, 0);
     int rc = transaction_enter(&hold, lane, &h->head->section, h, patience_ns);
     if (rc != ACP_OK)
         return rc;
     rc = is_held_for(h, block, slot) ? heap_give_inside(&hold, &head_of(h, block)->block)
-                                     : fail(lane, ACP_E_BLOCK, 0, 0);
+                                     : lane_fail(lane, ACP_E_BLOCK, 0, 0);
     transaction_leave(&hold);
     return rc;
 }

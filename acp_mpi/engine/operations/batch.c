@@ -78,7 +78,7 @@ static void batch_send(acp_lane *lane, struct op *op, struct batch *b)
     acp_engine *e = lane->engine;
     struct op *child = op_table_task_new(e);
     if (!child) {
-        fail(lane, ACP_E_SYSTEM, 0, 0);
+        lane_fail(lane, ACP_E_SYSTEM, 0, 0);
         op_table_fault(op, &lane->fault);
         free(b);
         return;
@@ -190,7 +190,7 @@ bool batch_add(acp_lane *lane, struct op *op, uint64_t i, const struct plan *pla
     if (!b || b->count == b->room) {
         b = b ? batch_longer(m, b) : batch_new(m, plan, element);
         if (!b) {
-            fail(lane, ACP_E_SYSTEM, element->src, element->a);
+            lane_fail(lane, ACP_E_SYSTEM, element->src, element->a);
             op_table_fault(op, &lane->fault);
             return true;
         }
@@ -227,7 +227,7 @@ void batch_reply(acp_lane *lane, struct op *child, const unsigned char *payload,
     uint64_t step = answer_of(b->kind, b->element);
     bool brings = b->kind == ACP_GET || (atomic && b->wants_old);
     if (brings && child->fault.status == ACP_OK && (!payload || size != b->count * step)) {
-        fail(lane, ACP_E_ARGUMENT, 0, size);
+        lane_fail(lane, ACP_E_ARGUMENT, 0, size);
         op_table_fault(child, &lane->fault);
     }
     for (uint64_t i = 0; brings && child->fault.status == ACP_OK && i < b->count; i++) {
@@ -262,12 +262,12 @@ static int run_all(acp_lane *lane, const struct message *m, const unsigned char 
             rc = execute_command(lane, &c, (struct place){answer + i * step, false}, 0, m->a, NULL);
         } else {
             c = (struct message){.kind = m->flags, .src = words[0], .a = words[1], .b = words[2]};
-            rc = words[0] & (m->a - 1) ? fail(lane, ACP_E_ALIGN, words[0], m->a)
+            rc = words[0] & (m->a - 1) ? lane_fail(lane, ACP_E_ALIGN, words[0], m->a)
                                        : execute_command(lane, &c, (struct place){0}, 0, 0, &old);
             memcpy(answer + i * step, &old, sizeof old);
         }
         if (rc == ACP_E_BUSY) /* another process would be needed: not a batch of ours */
-            rc = fail(lane, ACP_E_UNREGISTERED, words[0], m->a);
+            rc = lane_fail(lane, ACP_E_UNREGISTERED, words[0], m->a);
         if (rc != ACP_OK && first.status == ACP_OK)
             first = lane->fault;
     }
@@ -282,7 +282,7 @@ int batch_run(acp_lane *lane, const struct message *m, struct acp_call *c)
                         : (m->flags == ACP_PUT || m->flags == ACP_GET) && m->a - 1 < ELEMENT_MOST;
     if (!known || !m->b || m->b > most_of(m->flags, m->a) ||
         c->in_size != m->b * record_of(m->flags, m->a))
-        return fail(lane, ACP_E_ARGUMENT, m->dst, c->in_size);
+        return lane_fail(lane, ACP_E_ARGUMENT, m->dst, c->in_size);
     if (m->flags == ACP_GET || (atomic && m->status))
         c->out_size = m->b * answer_of(m->flags, m->a);
     return run_all(lane, m, c->in, c->out);

@@ -43,10 +43,10 @@ int execute_copy(acp_lane *lane, const struct translation *d, acp_ga_t dst,
                  const struct translation *s, acp_ga_t src, uint64_t size)
 {
     if (unlikely(!translate_enter(d, ROLE_DST)))
-        return fail(lane, ACP_E_UNREGISTERED, dst, size);
+        return lane_fail(lane, ACP_E_UNREGISTERED, dst, size);
     if (unlikely(!translate_enter(s, ROLE_SRC))) {
         translate_leave(d, ROLE_DST);
-        return fail(lane, ACP_E_UNREGISTERED, src, size);
+        return lane_fail(lane, ACP_E_UNREGISTERED, src, size);
     }
     copy_bytes(d->base + (dst - d->low), s->base + (src - s->low), size);
     translate_leave(s, ROLE_SRC);
@@ -59,7 +59,7 @@ int execute_write(acp_lane *lane, const struct translation *d, acp_ga_t dst, con
                   uint64_t size)
 {
     if (unlikely(!translate_enter(d, ROLE_DST)))
-        return fail(lane, ACP_E_UNREGISTERED, dst, size);
+        return lane_fail(lane, ACP_E_UNREGISTERED, dst, size);
     copy_bytes(d->base + (dst - d->low), src, size);
     translate_leave(d, ROLE_DST);
     written(lane->engine, d, dst, size);
@@ -70,7 +70,7 @@ int execute_read(acp_lane *lane, void *dst, const struct translation *s, acp_ga_
                  uint64_t size)
 {
     if (unlikely(!translate_enter(s, ROLE_SRC)))
-        return fail(lane, ACP_E_UNREGISTERED, src, size);
+        return lane_fail(lane, ACP_E_UNREGISTERED, src, size);
     copy_bytes(dst, s->base + (src - s->low), size);
     translate_leave(s, ROLE_SRC);
     return ACP_OK;
@@ -83,7 +83,7 @@ static int summed_loaded(acp_lane *lane, bool write, unsigned char *mine,
     unsigned char *there = t->base + (ga - t->low);
     uint32_t role = write ? ROLE_DST : ROLE_SRC;
     if (!translate_enter(t, role))
-        return fail(lane, ACP_E_UNREGISTERED, ga, size);
+        return lane_fail(lane, ACP_E_UNREGISTERED, ga, size);
     *sum = acp_crc32c_copy((uint32_t)*sum, write ? there : mine, write ? mine : there, size);
     translate_leave(t, role);
     if (write)
@@ -132,7 +132,7 @@ int execute_atomic(acp_lane *lane, uint8_t kind, const struct translation *s, ac
 {
     uint32_t width = layout_atomic_width(kind);
     if (unlikely(!translate_enter(s, ROLE_SRC)))
-        return fail(lane, ACP_E_UNREGISTERED, src, width);
+        return lane_fail(lane, ACP_E_UNREGISTERED, src, width);
     *old = apply(kind, s->base + (src - s->low), value, compare);
     translate_leave(s, ROLE_SRC);
     written(lane->engine, s, src, width);
@@ -178,9 +178,9 @@ static int vm_transfer(acp_lane *lane, bool write, unsigned char *mine,
         struct iovec here = {mine + done, part};
         struct iovec there = {(void *)(uintptr_t)(t->position + (ga - t->low) + done), part};
         if (p->shm.control->phase == PHASE_CLOSED) /* registered memory may be in other use by now */
-            return fail(lane, ACP_E_LOST, ga, size);
+            return lane_fail(lane, ACP_E_LOST, ga, size);
         if (!translate_enter(t, role))
-            return fail(lane, ACP_E_UNREGISTERED, ga, size);
+            return lane_fail(lane, ACP_E_UNREGISTERED, ga, size);
         ssize_t n = write ? process_vm_writev((pid_t)p->row.pid, &here, 1, &there, 1, 0)
                           : process_vm_readv((pid_t)p->row.pid, &here, 1, &there, 1, 0);
         int error = errno;
@@ -197,7 +197,7 @@ static int vm_transfer(acp_lane *lane, bool write, unsigned char *mine,
             rc = ACP_E_SYSTEM;
         }
         if (rc != ACP_OK) {
-            fail(lane, rc, ga, size);
+            lane_fail(lane, rc, ga, size);
             lane->fault.error = error;
         }
     }
@@ -226,7 +226,7 @@ static int run_once(acp_lane *lane, const struct message *c, struct place local,
     if (layout_is_atomic(c->kind)) {
         rc = translate(lane, c->src, layout_atomic_width(c->kind), &s, &reach_s);
         if (rc == ACP_OK && reach_s != REACH_LOAD)
-            rc = fail(lane, ACP_E_BUSY, c->src, layout_atomic_width(c->kind));
+            rc = lane_fail(lane, ACP_E_BUSY, c->src, layout_atomic_width(c->kind));
         return rc == ACP_OK ? execute_atomic(lane, c->kind, &s, c->src, c->a, c->b, result) : rc;
     }
     bool mine_dst = local.local && !local.is_source, mine_src = local.local && local.is_source;
@@ -248,7 +248,7 @@ static int run_once(acp_lane *lane, const struct message *c, struct place local,
         if (mine_src)
             return vm_summed(lane, true, local.local + from, &d, dst, size, result);
         if (!translate_enter(&s, ROLE_SRC))
-            return fail(lane, ACP_E_UNREGISTERED, src, size);
+            return lane_fail(lane, ACP_E_UNREGISTERED, src, size);
         rc = vm_transfer(lane, true, s.base + (src - s.low), &d, dst, size);
         translate_leave(&s, ROLE_SRC);
         return rc;
@@ -257,14 +257,14 @@ static int run_once(acp_lane *lane, const struct message *c, struct place local,
         if (mine_dst)
             return vm_summed(lane, false, local.local + from, &s, src, size, result);
         if (!translate_enter(&d, ROLE_DST))
-            return fail(lane, ACP_E_UNREGISTERED, dst, size);
+            return lane_fail(lane, ACP_E_UNREGISTERED, dst, size);
         rc = vm_transfer(lane, false, d.base + (dst - d.low), &s, src, size);
         translate_leave(&d, ROLE_DST);
         if (rc == ACP_OK)
             written(lane->engine, &d, dst, size);
         return rc;
     }
-    return fail(lane, ACP_E_BUSY, dst, size);
+    return lane_fail(lane, ACP_E_BUSY, dst, size);
 }
 
 int execute_command(acp_lane *lane, const struct message *c, struct place local, uint64_t from,

@@ -31,7 +31,7 @@ struct op *op_table_new(acp_lane *lane)
     acp_engine *e = lane->engine;
     acp_handle_t handle = e->ops.last + 2;
     if (handle - e->ops.watermark > 2 * OPS || e->shm.backlogged) {
-        fail(lane, ACP_E_BUSY, ACP_GA_NULL, 0);
+        lane_fail(lane, ACP_E_BUSY, ACP_GA_NULL, 0);
         return NULL;
     }
     struct op *op = slot_of(e, handle);

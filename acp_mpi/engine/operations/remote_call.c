@@ -29,7 +29,7 @@ int remote_call_run_method(acp_lane *lane, struct acp_call *c)
     lane->damaged = false;
     int rc = method_of(lane->engine, c->method)(lane, c);
     if (unlikely(lane->damaged && rc == ACP_OK))
-        rc = fail(lane, ACP_E_DAMAGED, c->object, 0);
+        rc = lane_fail(lane, ACP_E_DAMAGED, c->object, 0);
     if (unlikely(rc == ACP_E_FULL)) {
         lane->fault.ga = c->object; /* the heap does not know its object */
         lane->fault.rank = acp_ga_rank(c->object);
@@ -41,8 +41,8 @@ static int check(acp_lane *lane, const struct acp_call *c)
 {
     if (unlikely(c->in_size > ACP_CALL_MOST || c->out_room > ACP_CALL_MOST ||
                  !method_of(lane->engine, c->method)))
-        return fail(lane, ACP_E_ARGUMENT, c->object,
-                    c->in_size > c->out_room ? c->in_size : c->out_room);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object,
+                         c->in_size > c->out_room ? c->in_size : c->out_room);
     return ACP_OK;
 }
 
@@ -139,7 +139,7 @@ void remote_call_reply(acp_lane *lane, struct op *op, const struct message *m,
         size = m->after;
     }
     if (op->fault.status == ACP_OK && size > c->out_room) {
-        fail(lane, ACP_E_ARGUMENT, c->object, size);
+        lane_fail(lane, ACP_E_ARGUMENT, c->object, size);
         op_table_fault(op, &lane->fault);
     } else if (op->fault.status == ACP_OK) {
         c->result[0] = m->a;
@@ -161,7 +161,7 @@ static int reach_all(acp_lane *lane, const struct acp_call *c, acp_ga_t chunk)
     for (int i = 0; i < 1 + (chunk != ACP_GA_NULL); i++) {
         int rc = translate(lane, gas[i], sizes[i], &t, &reach);
         if (rc == ACP_OK && reach != REACH_LOAD)
-            rc = fail(lane, ACP_E_PRIVATE, gas[i], sizes[i]);
+            rc = lane_fail(lane, ACP_E_PRIVATE, gas[i], sizes[i]);
         if (rc != ACP_OK)
             return rc;
     }
@@ -188,7 +188,7 @@ int remote_call_serve(acp_lane *lane, const struct link *link, const struct mess
     c->out_room = (uint32_t)m->after;
     int rc = check(lane, c);
     if (rc == ACP_OK && link && came != c->in_size)
-        rc = fail(lane, ACP_E_ARGUMENT, c->object, came);
+        rc = lane_fail(lane, ACP_E_ARGUMENT, c->object, came);
     if (rc == ACP_OK)
         rc = reach_all(lane, c, link ? ACP_GA_NULL : m->dst);
     if (rc == ACP_OK && !link) {

@@ -8,7 +8,7 @@
 
 static acp_handle_t call_refuse(acp_lane *lane, int status, acp_ga_t ga, uint64_t size)
 {
-    fail(lane, status, ga, size);
+    lane_fail(lane, status, ga, size);
     return 0;
 }
 
@@ -16,9 +16,9 @@ static acp_handle_t call_refuse(acp_lane *lane, int status, acp_ga_t ga, uint64_
 static bool plausible(acp_lane *lane, acp_ga_t ga)
 {
     if (ga == ACP_GA_NULL)
-        return fail(lane, ACP_E_NULL, ga, 0) == ACP_OK;
+        return lane_fail(lane, ACP_E_NULL, ga, 0) == ACP_OK;
     if (ga >> 63 || !newcomers_find(lane->engine, (uint64_t)acp_ga_rank(ga)))
-        return fail(lane, ACP_E_RANK, ga, 0) == ACP_OK;
+        return lane_fail(lane, ACP_E_RANK, ga, 0) == ACP_OK;
     return true;
 }
 
@@ -231,7 +231,7 @@ int acp_fetch_here(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, 
 {
     uint32_t width = layout_atomic_width((uint8_t)kind);
     if (unlikely(src & (width - 1)))
-        return fail(lane, ACP_E_ALIGN, src, width);
+        return lane_fail(lane, ACP_E_ALIGN, src, width);
     const struct translation *s;
     while (likely((s = translate_find(lane, ROLE_SRC, src, width)) != NULL))
         if (likely(execute_atomic(lane, (uint8_t)kind, s, src, value, compare, old) == ACP_OK))

@@ -150,7 +150,7 @@ int acp_road(acp_lane *lane, uint32_t rank, acp_road_info *out)
     static const char *const opened[] = {"-", "own", "proc", "socket", "given"};
     acp_engine *e = lane->engine;
     if (!newcomers_find(e, rank))
-        return fail(lane, ACP_E_RANK, acp_ga(rank, 0, 0), 0);
+        return lane_fail(lane, ACP_E_RANK, acp_ga(rank, 0, 0), 0);
     struct peer *p = peer_of_slot(e, rank_slot_of(e, rank));
     int relation = p->lost ? RELATION_UNKNOWN : peer_attach(e, p);
     bool forced = e->config.path == ACP_PATH_OWNER;

@@ -143,9 +143,9 @@ static int serve_get(acp_lane *lane, struct peer *from, struct link *link,
     struct translation t;
     enum reach reach;
     int rc = m->a <= CHUNK_BYTES ? translate(lane, m->src, m->a, &t, &reach)
-                                 : fail(lane, ACP_E_ARGUMENT, m->src, m->a);
+                                 : lane_fail(lane, ACP_E_ARGUMENT, m->src, m->a);
     while (rc == ACP_OK && (reach != REACH_LOAD || !translate_enter(&t, ROLE_SRC)))
-        rc = reach != REACH_LOAD ? fail(lane, ACP_E_UNREGISTERED, m->src, m->a)
+        rc = reach != REACH_LOAD ? lane_fail(lane, ACP_E_UNREGISTERED, m->src, m->a)
                                  : translate(lane, m->src, m->a, &t, &reach);
     if (rc != ACP_OK) {
         task_settle(lane, from, link, m, &lane->fault, 0);
@@ -166,7 +166,7 @@ static int serve_call(acp_lane *lane, struct peer *from, struct link *link,
     if (!e->ops.call_space)
         e->ops.call_space = malloc(2 * ACP_CALL_MOST);
     c.out = e->ops.call_space;
-    int rc = !c.out ? fail(lane, ACP_E_SYSTEM, m->src, size)
+    int rc = !c.out ? lane_fail(lane, ACP_E_SYSTEM, m->src, size)
              : m->kind == ACP_BATCH ? batch_run(lane, m, &c)
                                     : remote_call_serve(lane, link, m, &c);
     if (rc == ACP_E_BUSY)
@@ -215,7 +215,7 @@ static void begin_task(acp_lane *lane, struct peer *from, struct link *link,
     acp_engine *e = lane->engine;
     struct op *op = op_table_task_new(e);
     if (!op) {
-        fail(lane, ACP_E_SYSTEM, m->src, m->a);
+        lane_fail(lane, ACP_E_SYSTEM, m->src, m->a);
         task_settle(lane, from, link, m, &lane->fault, 0);
         return;
     }
@@ -229,7 +229,7 @@ static void begin_task(acp_lane *lane, struct peer *from, struct link *link,
         op->payload_size = size;
         op->payload = malloc(size);
         if (!op->payload) {
-            fail(lane, ACP_E_SYSTEM, m->dst, m->a);
+            lane_fail(lane, ACP_E_SYSTEM, m->dst, m->a);
             task_settle(lane, from, link, m, &lane->fault, 0);
             op->client = NULL;
             op_table_task_free(e, op);
@@ -256,7 +256,7 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
 {
     acp_engine *e = lane->engine;
     if (m->kind == ACP_PUT && (m->a != size || !payload)) {
-        fail(lane, ACP_E_ARGUMENT, m->dst, m->a);
+        lane_fail(lane, ACP_E_ARGUMENT, m->dst, m->a);
         task_settle(lane, from, link, m, &lane->fault, 0);
         return;
     }
@@ -274,7 +274,7 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
         }
     }
     if (layout_is_atomic(m->kind) && (m->src & (layout_atomic_width(m->kind) - 1))) {
-        fail(lane, ACP_E_ALIGN, m->src, layout_atomic_width(m->kind));
+        lane_fail(lane, ACP_E_ALIGN, m->src, layout_atomic_width(m->kind));
         task_settle(lane, from, link, m, &lane->fault, 0);
     } else if (m->kind == ACP_GET || m->kind == ACP_BATCH || m->kind == ACP_CALL) {
         if ((link && !link_io_room(link)) ||

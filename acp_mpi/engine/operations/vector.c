@@ -70,7 +70,7 @@ static bool start_next(acp_lane *lane, struct op *op, struct op *probe)
     }
     if (start_alone(lane, op, &probe->command))
         return true;
-    fail(lane, ACP_E_SYSTEM, 0, 0);
+    lane_fail(lane, ACP_E_SYSTEM, 0, 0);
     op_table_fault(op, &lane->fault);
     return false;
 }
@@ -128,7 +128,7 @@ static acp_handle_t submit_many(acp_lane *lane, struct many *m, acp_handle_t ord
 {
     acp_engine *e = lane->engine;
     if (!m) {
-        fail(lane, ACP_E_SYSTEM, 0, 0);
+        lane_fail(lane, ACP_E_SYSTEM, 0, 0);
         return 0;
     }
     shm_ring_submit_begin(e);
@@ -156,15 +156,15 @@ static int columns_check(acp_lane *lane, acp_column ga, acp_column size, uint64_
         uint64_t n = width ? width : at(size, i);
         *bad = i;
         if (unlikely(width && (address & (width - 1))))
-            return fail(lane, ACP_E_ALIGN, address, width);
+            return lane_fail(lane, ACP_E_ALIGN, address, width);
         if (address == ACP_GA_NULL && may_be_null)
             continue;
         if (unlikely(n == 0)) {
             if (address == ACP_GA_NULL)
-                return fail(lane, ACP_E_NULL, address, 0);
+                return lane_fail(lane, ACP_E_NULL, address, 0);
             if (address >> 63 ||
                 !newcomers_find(lane->engine, (uint64_t)acp_ga_rank(address)))
-                return fail(lane, ACP_E_RANK, address, 0);
+                return lane_fail(lane, ACP_E_RANK, address, 0);
             continue;
         }
         if (likely(translate_find(lane, role, address, n) != NULL))
@@ -201,7 +201,7 @@ static int copy_loaded_many(acp_lane *lane, acp_column dst, acp_column src, acp_
         const struct translation *s = d ? translate_find(lane, ROLE_SRC, from, n) : NULL;
         if (!s)
             return lane->fault.status != ACP_OK ? lane->fault.status
-                                                : fail(lane, ACP_E_UNREGISTERED, to, n);
+                                                : lane_fail(lane, ACP_E_UNREGISTERED, to, n);
         if (n > BATCH_BYTES || d->peer->shm.doors->watching) {
             int rc = execute_copy(lane, d, to, s, from, n);
             if (rc != ACP_OK && rc != ACP_E_UNREGISTERED)

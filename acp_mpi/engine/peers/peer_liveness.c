@@ -15,7 +15,7 @@
 int peer_liveness_fail(acp_lane *lane, const struct peer *p, acp_ga_t ga, uint64_t size)
 {
     bool closed = lane->engine->stopping;
-    fail(lane, p->lost || peer_left(p) ? ACP_E_LOST : closed ? ACP_E_CLOSED : ACP_E_SYSTEM, ga, size);
+    lane_fail(lane, p->lost || peer_left(p) ? ACP_E_LOST : closed ? ACP_E_CLOSED : ACP_E_SYSTEM, ga, size);
     lane->fault.rank = rank_table_rank(lane->engine, p->slot);
     return lane->fault.status;
 }

@@ -86,9 +86,9 @@ unsigned char *link_io_reserve(acp_lane *lane, struct link *link, const struct m
     if (unlikely(!told))
         told = introduce_send(lane, link);
     if (link->state == LINK_CLOSED || size > FRAME_PAYLOAD_MOST)
-        fail(lane, ACP_E_LOST, m->dst, size);
+        lane_fail(lane, ACP_E_LOST, m->dst, size);
     else if (!told || !(frame = tcp_send_queue_add(&link->out, frame_bytes((uint32_t)size), is_answer(m->kind))))
-        fail(lane, ACP_E_SYSTEM, m->dst, size);
+        lane_fail(lane, ACP_E_SYSTEM, m->dst, size);
     if (!frame) {
         lane->fault.rank = rank_table_rank(lane->engine, link->peer->slot);
         return NULL;

@@ -112,7 +112,7 @@ int shm_ring_send(acp_lane *lane, struct peer *to, uint32_t color, const struct 
         e->shm.backlog_spare_count--;
     }
     if (!entry)
-        return fail(lane, ACP_E_SYSTEM, m->src, m->a);
+        return lane_fail(lane, ACP_E_SYSTEM, m->src, m->a);
     *entry = (struct backlog){.message = *m};
     while (*at)
         at = &(*at)->next;

@@ -17,7 +17,7 @@ static inline uint64_t *method_words(acp_lane *lane, const struct acp_call *c, u
     if (t && c->object % 8 == 0)
         return (uint64_t *)(void *)(t->base + (c->object - t->low));
     if (t)
-        fail(lane, ACP_E_ALIGN, c->object, 8);
+        lane_fail(lane, ACP_E_ALIGN, c->object, 8);
     return NULL;
 }
 
@@ -27,7 +27,7 @@ static int method_echo(acp_lane *lane, struct acp_call *c)
     const unsigned char *in = c->in;
     unsigned char *out = c->out;
     if (c->out_room < c->in_size)
-        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+        return lane_fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     for (uint64_t i = 0; i < c->in_size; i++)
         out[i] = in[c->in_size - 1 - i];
     c->out_size = c->in_size;
@@ -88,7 +88,7 @@ static int method_reluctant(acp_lane *lane, struct acp_call *c)
 static int method_refuse(acp_lane *lane, struct acp_call *c)
 {
     c->out_size = c->out_room;
-    return fail(lane, ACP_E_FULL, c->object, 7);
+    return lane_fail(lane, ACP_E_FULL, c->object, 7);
 }
 
 /* Ends the process that runs it. */
