@@ -202,3 +202,21 @@ def test_each_known_fault_has_its_tests():
         assert fault["tests"] or fault["open"], fault
         for test in fault["tests"]:
             assert has_test(test), f"fault {fault['number']}: there is no {test}"
+
+
+def test_the_page_on_security_names_tests_that_are_there():
+    page = (DOCS / "security.md").read_text()
+    named = set(re.findall(r"`((?:\w+/)?test_\w+\.(?:py::test_\w+|c(?:::\w+)?))`", page))
+    assert len(named) > 30
+    for test in sorted(named):
+        assert has_test(test), f"docs/security.md: there is no {test}"
+
+
+def test_who_cites_the_package_cites_its_version_and_licence():
+    project = tomllib.loads((launch.ROOT / "pyproject.toml").read_text())["project"]
+    said = dict(
+        re.findall(r"^([\w-]+): (.+)$", (launch.ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    )
+    assert said["cff-version"] == "1.2.0"
+    assert said["version"] == project["version"]
+    assert said["license"] == project["license"]
