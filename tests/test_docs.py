@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import launch
+import pages
 import pytest
 from macprunning import MACPRUN
 
@@ -62,6 +63,16 @@ def test_what_the_pages_call_of_the_package_is_there():
     for page in PAGES:
         for name in re.findall(r"(?<!/)\bacp\.(?!h\b)([A-Za-z]\w*)", page.read_text()):
             assert hasattr(acp, name), f"{page.name}: acp.{name}"
+
+
+def test_each_block_of_readme_and_tour_says_its_language_or_why_it_does_not_run():
+    for page in pages.FIRST_USE:
+        text, found = (launch.ROOT / page).read_text(), pages.blocks(page)
+        assert len(found) * 2 == len(re.findall("^```", text, re.MULTILINE))
+        assert text.count("<!-- not run: ") == sum(block.why_not is not None for block in found)
+        for block in found:
+            assert block.language in pages.LANGUAGES, f"{page}: {block}"
+            assert block.why_not is None or block.language == "sh", f"{page}: it runs, {block}"
 
 
 TEXTS = [*PAGES, *(launch.ROOT / "examples").rglob("*.*"), *(launch.ROOT / "docs").rglob("*.py")]

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import launch
+import pages
 import pytest
 from support import case
 
@@ -151,13 +152,9 @@ def test_the_stencil_draws_a_picture(passes, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.smoke("docs/tour.md-4", "README.md-4")
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-@pytest.mark.parametrize(
-    "page", ["docs/tour.md", "docs/messages.md", "docs/collectives.md", "README.md"]
-)
+@pytest.mark.parametrize("page", ["docs/messages.md", "docs/collectives.md"])
 def test_the_code_of_a_page_is_a_program_that_runs(passes, tmp_path, page, ranks):
-    blocks = re.findall(r"^```python\n(.*?)^```", (launch.ROOT / page).read_text(), re.M | re.S)
     program = tmp_path / "page.py"
-    program.write_text("\n".join(blocks))
+    program.write_text(pages.program(page))
     passes([*launch.mpiexec(ranks), sys.executable, str(program)])
