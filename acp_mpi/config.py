@@ -140,7 +140,7 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
     "ACP_SPAWN": _switch,  # read when Python starts, too: acp_mpi/spawn/acp_mpi_spawn.pth
 }
 _TESTS = "ACP_TEST_"  # read by the tests, not by the library
-_TWO_VALUES = "--acp-multirun"  # Portfile OFFSET, as in seed 001, figure 5
+_TWO_VALUES = "--acp-multirun"  # Portfile OFFSET, as in paper 001, figure 5
 _NO_OPTION = "--acp-secret"
 # Variables that came with the secret name this process; a process that it starts is another one.
 _PLACE = (

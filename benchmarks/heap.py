@@ -1,4 +1,4 @@
-"""Measure the heap: seed 000's experiment, by every road, and how well memory is used.
+"""Measure the heap: paper 000's experiment, by every road, and how well memory is used.
 
     python benchmarks/heap.py [--quick] [--only experiment --only fragments] [--json FILE]
 

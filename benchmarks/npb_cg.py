@@ -5,7 +5,7 @@
 Start it without mpiexec, from the environment of the MPI to be measured. Every rank is a node of
 its own, so that all messages pass the loopback interface; the three sides run in turn in the same
 job, in which the kernel (NAS TR 95-020) is verified each time. It sends to one rank and waits for
-one, over and over: the pattern on which seed 002 promises no gain, and no loss.
+one, over and over: the pattern on which paper 002 promises no gain, and no loss.
 """
 
 import sys

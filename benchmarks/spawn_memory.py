@@ -1,4 +1,4 @@
-"""Repeat seed 001, section 5: what a master and its groups of workers take, in five ways.
+"""Repeat paper 001, section 5: what a master and its groups of workers take, in five ways.
 
     python benchmarks/spawn_memory.py [--quick] [--other PYTHON] [--json FILE] [--svg FILE]
 

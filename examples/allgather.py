@@ -1,6 +1,6 @@
 """Gather one block of every rank on all ranks: non-blocking and in place, on starter memory.
 
-The algorithm of seed 003, section 2.5: each rank broadcasts its own block along a binary tree that
+The algorithm of paper 003, section 2.5: each rank broadcasts its own block along a binary tree that
 it drives alone. Most of its copies are third-party ones, from one rank's starter memory to
 another's; the handle of the copy that brought the block to a rank orders the copies that pass it
 on from there. Nobody waits before the last two lines.

@@ -55,8 +55,8 @@ def test_every_paper_that_is_cited_is_on_the_page_of_sources():
     for folder in ("acp_mpi", "benchmarks", "docs", "examples", "tests"):
         for path in (launch.ROOT / folder).rglob("*.*"):
             if path.suffix in (".py", ".pxi", ".pyx", ".md"):
-                for number in re.findall(r"\bseed (\d{3})\b", path.read_text()):
-                    assert f"| seed {number} |" in sources, path
+                for number in re.findall(r"\bpaper (\d{3})\b", path.read_text()):
+                    assert f"| paper {number} |" in sources, path
 
 
 def test_what_the_pages_call_of_the_package_is_there():
@@ -231,3 +231,68 @@ def test_who_cites_the_package_cites_its_version_and_licence():
     assert said["cff-version"] == "1.2.0"
     assert said["version"] == project["version"]
     assert said["license"] == project["license"]
+
+
+# Words of those who make this library, and what they may say otherwise.
+INSIDE = re.compile(r"\b(seed|room|opponent)s?\b", re.IGNORECASE)
+ORDINARY = re.compile(
+    r"\b(?:a fixed|a fresh|its|random) seed\b(?! \d)"
+    r"|\b(?:no|find|have|for) room\b(?! of\b)",
+    re.IGNORECASE,
+)
+ROAD = re.compile(r"\broads?\b", re.IGNORECASE)
+FOR_USERS = [
+    page for page in [launch.ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+    if page.name != "architecture.md"
+]  # fmt: skip
+
+
+def words_of_the_inside(text: str) -> list[str]:
+    """Return where a text says such a word, with what stands around it."""
+    text = ORDINARY.sub("", " ".join(text.split()))
+    return [text[max(m.start() - 30, 0) : m.end() + 30] for m in INSIDE.finditer(text)]
+
+
+def docstrings() -> dict[str, str]:
+    """Return those of public names and of their public members."""
+    found = {}
+    for name in acp.__all__:
+        members = {name: getattr(acp, name)}
+        if inspect.isclass(members[name]):
+            members |= {f"{name}.{k}": m for k, m in vars(members[name]).items() if k[0] != "_"}
+        found |= {key: inspect.getdoc(member) or "" for key, member in members.items()}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("as in seed 003, table 3", True),
+        ("a fixed seed 003", True),
+        ("from a fixed seed, a few", False),
+        ("Each room of the engine", True),
+        ("a rank has no room for it", False),
+        ("the ways for room of messages", True),
+        ("what finds\nno room any more", False),
+        ("its opponent", True),
+    ],
+)
+def test_words_of_the_inside_are_found(text, found):
+    assert bool(words_of_the_inside(text)) == found
+
+
+@pytest.mark.parametrize("page", FOR_USERS, ids=lambda page: page.stem)
+def test_pages_for_users_are_in_words_for_users(page):
+    text = page.read_text()
+    assert not words_of_the_inside(text)
+    assert page.stem == "glossary" or not ROAD.search(text) or "glossary.md" in text, (
+        f"{page.name} says road: link the glossary, or say it otherwise"
+    )
+
+
+def test_docstrings_are_in_words_for_users():
+    texts = docstrings()
+    assert len(texts) > 200
+    for name, text in texts.items():
+        assert not words_of_the_inside(text), name
+        assert not ROAD.search(text), name

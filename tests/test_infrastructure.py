@@ -1,4 +1,4 @@
-"""Start and end, ranks and groups, meeting, small objects: table 1 of seed 003 and what is ours."""
+"""Start and end, ranks and groups, meeting, small objects: paper 003, table 1, and what is ours."""
 
 import itertools
 import os

@@ -27,7 +27,7 @@ class List(ListCopies):
 
     `dtype` object: any values that pickle; bytes: bytes of any length; else one fixed-size type as
     for Vector. The `rank` of an element says where its bytes lie, None: with the chain. Local to
-    the caller; each call is atomic against others but where it says otherwise (seed 000).
+    the caller; each call is atomic against others but where it says otherwise (paper 000).
     """
 
     append = _engine.ListHandle.push_back

@@ -10,7 +10,7 @@ class Vector(Sequence):
 
     `dtype` is int, float, bool, a letter of the struct module, "V13" for 13 raw bytes, or anything
     that numpy.dtype takes. The elements are `contents` at first, or `size` zeros; `rank` None is
-    the calling one. Local to the caller (seed 000).
+    the calling one. Local to the caller (paper 000).
     """
 
     _KIND = 7

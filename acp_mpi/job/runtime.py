@@ -67,7 +67,7 @@ class _Session:
 def init(
     comm: Any = None, *, heap_size: int | None = None, starter_size: int | None = None
 ) -> _Session:
-    """Start, or join, the job; usable as `with acp.init():` (seed 003, table 1).
+    """Start, or join, the job; usable as `with acp.init():` (paper 003, table 1).
 
     Collective over the caller's group: `comm` (default `COMM_WORLD`, duplicated), or the
     processes of an ACP-only group. Waits for the groups that the job announces. `heap_size` limits
@@ -161,7 +161,7 @@ def is_initialized() -> bool:
 
 
 def finalize() -> None:
-    """End the job for this process when it was called as often as `init` (seed 003, table 1).
+    """End the job for this process when it was called as often as `init` (paper 003, table 1).
 
     Collective over the living ranks; completes outstanding operations first and raises their errors
     last. Addresses die; arrays keep their memory while anything refers to them. A later `init` is
@@ -285,7 +285,7 @@ def end_group(code: int) -> NoReturn:
 
 
 def abort(message: str) -> NoReturn:
-    """End this process at once with `message` on stderr (seed 003, table 1).
+    """End this process at once with `message` on stderr (paper 003, table 1).
 
     The launcher may end the rest of an MPI group; the ranks of other groups see PeerLostError.
     """
@@ -297,7 +297,7 @@ def abort(message: str) -> NoReturn:
 
 
 def reset(rank: int) -> None:
-    """Return to the state after `init`, this process with rank `rank` (seed 003, section 2.3).
+    """Return to the state after `init`, this process with rank `rank` (paper 003, section 2.3).
 
     Collective over all ranks; their new ranks must be a permutation: RankError on all of them
     otherwise, and nothing has changed; those that have died keep theirs. Registrations and

@@ -1,4 +1,4 @@
-"""Registration of memory that exists elsewhere (seed 003, section 2.4).
+"""Registration of memory that exists elsewhere (paper 003, section 2.4).
 
 Registration is lazy and batched: nothing is published before the first `query_ga`, and then all
 waiting registrations with adjoining memory become one segment. Every call still has a key of its
@@ -108,7 +108,7 @@ def register_memory(buffer: Any, color: int = 0) -> AtKey:
 
 
 def unregister_memory(key: AtKey) -> None:
-    """End the addresses of `key` on every rank (seed 003, table 2)."""
+    """End the addresses of `key` on every rank (paper 003, table 2)."""
     if not isinstance(key, AtKey):
         raise TypeError(f"unregister_memory: {type(key).__name__} is not a key of register_memory")
     key.close()
@@ -154,7 +154,7 @@ def _register(batch: list[AtKey]) -> None:
 
 
 def query_ga(key: Any, offset: int = 0, *, address: int | None = None, view: Any = None) -> int:
-    """Return the global address of a byte of registered memory (seed 003, table 2).
+    """Return the global address of a byte of registered memory (paper 003, table 2).
 
     The byte is at `offset` of the key's buffer, or at the virtual `address`, or where the array
     `view` begins. An array of `acp.empty` may stand for the key: its address lives as long as

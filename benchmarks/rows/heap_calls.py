@@ -1,4 +1,4 @@
-"""Seed 000's experiment: 100 mallocs of random sizes on a rank, then 100 frees in random order."""
+"""Paper 000's experiment: 100 mallocs of random sizes on a rank, then 100 frees in random order."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Groups that are started by hand with a table of ports are one job (seed 001, figure 5)."""
+"""Groups that are started by hand with a table of ports are one job (paper 001, figure 5)."""
 
 import random
 

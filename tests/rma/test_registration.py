@@ -1,4 +1,4 @@
-"""Ordinary memory that all may reach, and addresses; table 2 of seed 003."""
+"""Ordinary memory that all may reach, and addresses; table 2 of paper 003."""
 
 import contextlib
 import gc

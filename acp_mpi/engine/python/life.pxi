@@ -242,14 +242,14 @@ def is_open() -> bool:
 
 
 def rank() -> int:
-    """Return the rank of the calling process (seed 003, table 1)."""
+    """Return the rank of the calling process (paper 003, table 1)."""
     if engine == NULL:
         no_engine("rank")
     return acp_rank(engine)
 
 
 def procs() -> int:
-    """Return the highest rank of the job + 1 (seed 003, table 1)."""
+    """Return the highest rank of the job + 1 (paper 003, table 1)."""
     if engine == NULL:
         no_engine("procs")
     return acp_procs(engine)

@@ -90,7 +90,7 @@ def mapped(ga: Int, size: Int) -> Block:
 def query_address(ga: Int) -> int:
     """Return the address at which this process loads and stores the byte at `ga`.
 
-    Its own memory, and global memory of ranks of its node; AddressError otherwise (seed 003,
+    Its own memory, and global memory of ranks of its node; AddressError otherwise (paper 003,
     table 2). Valid until finalize or until the memory is released.
     """
     need("query_address")
@@ -137,7 +137,7 @@ def quiet(ticket: int) -> None:
 
 
 def query_starter_ga(rank: Int) -> int:
-    """Return the global address of the starter memory of `rank` (seed 003, table 2)."""
+    """Return the global address of the starter memory of `rank` (paper 003, table 2)."""
     if engine == NULL:
         no_engine("query_starter_ga")
     return acp_starter(engine, rank_of(rank, "query_starter_ga"))

@@ -146,7 +146,7 @@ cdef int64_t left_until(int64_t end) noexcept:
 
 
 def query_rank(ga: Int) -> int:
-    """Return the rank that owns `ga`, -1 for the null address (seed 003, table 2)."""
+    """Return the rank that owns `ga`, -1 for the null address (paper 003, table 2)."""
     return owner(ga, "query_rank")
 
 
@@ -167,12 +167,12 @@ def existing_rank(rank: Int, str function) -> int:
 
 
 def query_color(ga: Int) -> int:
-    """Return the color in `ga`, -1 for the null address (seed 003, table 2)."""
+    """Return the color in `ga`, -1 for the null address (paper 003, table 2)."""
     need("query_color")
     cdef uint64_t a = address(ga, "query_color")
     return acp_ga_color(a) if a else -1
 
 
 def colors() -> int:
-    """Return how many colors there are (seed 003, section 2.4)."""
+    """Return how many colors there are (paper 003, section 2.4)."""
     return ACP_COLORS

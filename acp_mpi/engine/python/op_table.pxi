@@ -30,7 +30,7 @@ def copy(dst: Int, src: Int, size: Int, order: Int = HANDLE_NULL) -> int:
     """Copy `size` bytes from address `src` to address `dst`, any rank to any rank.
 
     Starts after `order` and returns a handle; any alignment, overlap as memmove, size 0 allowed
-    (seed 003, table 3). AddressError and RankError at the call where this process can know, else
+    (paper 003, table 3). AddressError and RankError at the call where this process can know, else
     when completed.
     """
     cdef uint64_t d, s, n, o, h

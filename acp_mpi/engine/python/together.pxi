@@ -171,7 +171,7 @@ def barrier(ranks=None, timeout: float | None = None) -> None:
 
 
 def sync(timeout: float | None = None) -> None:
-    """Complete this process's operations, then wait for all ranks (seed 003, table 1).
+    """Complete this process's operations, then wait for all ranks (paper 003, table 1).
 
     Collective over the living ranks. Raises the errors of operations that no call completed,
     PeerLostError if a rank has died that `refresh` has not accepted, Error if one is in finalize,

@@ -132,7 +132,7 @@ cdef inline uint64_t meant_by(object handle, str function) except? 0xfffffffffff
 
 
 def complete(handle: Int = HANDLE_ALL, timeout: float | None = None) -> None:
-    """Wait until operation `handle` and all before it are complete (seed 003, section 2.5).
+    """Wait until operation `handle` and all before it are complete (paper 003, section 2.5).
 
     HANDLE_CONT is the calling thread's previous operation, here and in the calls below; null,
     unknown and finished handles return at once. Raises the first error of these operations

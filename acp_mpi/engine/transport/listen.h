@@ -20,7 +20,7 @@ void listen_watch(acp_engine *e, bool on); /* accept connections, or not now */
 int listen_accept(acp_engine *e, uint8_t source[ENDPOINT_SOURCE], bool *neighbour);
 
 /* The addresses of a peer in the order in which a link of this color tries them: color c
- * begins with the c-th (seed 003, 2.4). */
+ * begins with the c-th (paper 003, 2.4). */
 uint32_t listen_endpoint_count(const acp_engine *e, const struct peer *p);
 socklen_t listen_endpoint(const acp_engine *e, const struct peer *p, uint32_t color, uint32_t attempt,
                           struct sockaddr_storage *s);

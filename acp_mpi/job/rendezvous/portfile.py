@@ -1,4 +1,4 @@
-"""The table of ports by which groups join without a launcher (seed 001, figure 5).
+"""The table of ports by which groups join without a launcher (paper 001, figure 5).
 
 One row a rank: `rank nprocs lport rport host rhost`, which is its number, that of all, its own port
 and host and those of the next rank. Only the first row is listened on: there is the rendezvous, and
