@@ -27,7 +27,7 @@ ifeq ($(MAKELEVEL),0)
 endif
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-matrix test-all campaign mutate environments lint docs bench sanitize clean
+.PHONY: help demo test test-matrix test-all campaign mutate environments lint docs bench sanitize wheels clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -59,7 +59,7 @@ sanitize: ## engine tests under the address, undefined behaviour and thread sani
 lint: .venv/mpich/.extra-lint ## ruff and mypy
 	.venv/mpich/bin/ruff check .
 	.venv/mpich/bin/ruff format --check .
-	.venv/mpich/bin/mypy $(wildcard acp_mpi examples benchmarks tests/typed.py)
+	.venv/mpich/bin/mypy $(wildcard acp_mpi examples benchmarks packaging tests/typed.py)
 
 docs: .venv/mpich/.extra-docs ## the documentation, into docs/_build/html
 	.venv/mpich/bin/sphinx-build -q -W --keep-going -b html docs docs/_build/html
@@ -79,8 +79,11 @@ bench: $(MPIS:%=.venv/%/.installed) $(MPIS:%=.venv/%/.extra-fmo) ## both sides i
 	    else echo "benchmarks/across_nodes.py and npb_2003.py are left out: they need root" >&2; fi
 	@command -v strace >/dev/null || echo "benchmarks/npb_calls.py is left out: it needs strace" >&2
 
+wheels: ## for each Python here, manylinux_2_28, into dist/; WHEELS="--help"
+	@$(PYTHON) packaging/wheels.py $(WHEELS)
+
 clean: ## remove everything that make made, the environments too
-	rm -rf .venv build docs/_build .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist docs/_build .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 # How the environments are made -------------------------------------------------------------
 
