@@ -122,7 +122,7 @@ def test(python: str, wheel: Path) -> None:
     """Install a wheel beside each MPI, and run the self-test where no compiler is."""
     for mpi in MPIS:
         programs = environment(python, f"bare-{mpi}", str(wheel), mpi)
-        said = run(programs / "python", "-m", "acp_mpi", "selftest", PATH="/nowhere")
+        said = run(programs / "python", "-P", "-m", "acp_mpi", "selftest", PATH="/nowhere")
         print(f"  {mpi}: {said.splitlines()[-1]}", flush=True)
 
 
