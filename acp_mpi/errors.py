@@ -1,6 +1,7 @@
 """The exceptions of the package; each names the value and the next step."""
 
 import os
+from errno import EBADMSG
 
 
 class Error(Exception):
@@ -191,6 +192,12 @@ def from_fault(
                 f"{function}: {where} is not the address of a block: it was freed already, lies "
                 "inside one, is a container, or is not an address of a heap; free each address "
                 "that malloc returned once, and destroy containers"
+            )
+        case Status.DAMAGED if errno == EBADMSG:
+            return Error(
+                f"{function}: a command for rank {rank} or its answer was lost, something wrote "
+                "over the memory in which they lay; it may have been done, and later calls work: "
+                "look for a wild pointer in the programs on this node"
             )
         case Status.DAMAGED:
             return Error(

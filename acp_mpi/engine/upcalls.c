@@ -33,6 +33,7 @@
 #include "mpi_window/window_rma.h"
 #include "operations/ack.h"
 #include "operations/any_source.h"
+#include "operations/doubt.h"
 #include "operations/notices.h"
 #include "operations/op_background.h"
 #include "operations/op_table.h"
@@ -94,9 +95,10 @@ static const acp_method methods[UINT8_MAX + 1] = {
     [METHOD_WORKSPACE_ZERO] = workspace_method_zero,
 };
 
-static bool mail_tidy_poll(acp_lane *lane)
+static bool look_poll(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
+    shm_ring_mend(lane);
     if (!schedule_try_lock(e)) { /* a reset may be under way */
         e->mail.losses = 1;
         return false;
@@ -135,7 +137,7 @@ static const struct poller locked[] = {
 static const struct poller unlocked[] = {
     {op_background_due, op_background_step},
     {message_send_queue_due, message_send_queue_step},
-    {purge_due, mail_tidy_poll},
+    {purge_due, look_poll},
     {background_due, background_step},
     {window_due, window_drive},
     {names_due, names_poll},
@@ -182,6 +184,7 @@ const struct upcalls acp_upcalls = {
     .release = link_io_release,
     .ask = link_io_ask,
     .watch = watch,
+    .doubt = doubt_commands,
     .short_lasts = link_short_lasts,
     .pause = window_pause,
     .giver_ready = attach_giver_serve,
@@ -212,6 +215,7 @@ const struct upcalls acp_upcalls = {
     .mail = flow_recv_frame,
     .name = name_service_serve,
     .signal = team_signal_arrived,
+    .doubted = doubt_heard,
     .signals_provide = team_signals_provide,
     .held_give = held_give,
     .methods = methods,

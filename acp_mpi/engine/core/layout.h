@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define LAYOUT_MAGIC 0x314d454d50434121ull /* "!ACPMEM1" */
-#define LAYOUT_VERSION 27 /* a byte; of all that processes share or send to each other */
+#define LAYOUT_VERSION 28 /* a byte; of all that processes share or send to each other */
 
 /* The largest pages that a kernel of this processor may have: mappings begin at a multiple, on all hosts of a job
  * alike. On aarch64 kernels are built with 4, 16 or 64 KiB. */
@@ -218,6 +218,9 @@ struct watch {
     uint32_t spare;
 };
 
+#define LOOK_MAIL 1u /* a message of a finished context has come */
+#define LOOK_RING 2u /* a thread waits for so long that something may have written over the cells */
+
 /* The part of the control area that peers of the node write. */
 struct doors {
     _Alignas(64) _Atomic uint32_t watching;
@@ -225,7 +228,7 @@ struct doors {
     /* An event count: a ringing peer adds one, and wakes threads of the owner if any may doze. */
     _Alignas(64) _Atomic uint32_t event;
     _Atomic uint32_t dozing;
-    _Atomic uint32_t late; /* a message of a finished context has come */
+    _Atomic uint32_t looks; /* for which peers ask */
     _Alignas(64) _Atomic uint64_t tail; /* a hint: the state of the cells decides */
     struct attach_line lines[ATTACH_LINES];
     struct barrier_entry barriers[BARRIER_ENTRIES];

@@ -306,7 +306,7 @@ static int message_bring(acp_lane *lane, struct peer *to, const acp_envelope *e,
     struct letter *letter = landing->letter;
     if (unlikely(landing->late)) {
         told(lane->engine, to);
-        atomic_store(&to->shm.doors->late, 1);
+        atomic_fetch_or(&to->shm.doors->looks, LOOK_MAIL);
         doorbell_ring(lane->engine, to);
         return ACP_OK;
     }

@@ -71,7 +71,7 @@ static void mail_bury(acp_lane *lane)
         return;
     }
     e->mail.losses = 0;
-    atomic_store(&e->doors->late, 0);
+    atomic_fetch_and(&e->doors->looks, ~LOOK_MAIL);
     if (!h)
         return;
     if (!sender_heap_reclaim(lane, h))
@@ -98,13 +98,13 @@ static void mail_bury(acp_lane *lane)
 
 enum due purge_due(const acp_engine *e)
 {
-    return e->mail.losses ? DUE_SOON : e->mail.unwanted || e->doors->late ? DUE_AWAKE : DUE_NOT;
+    return e->mail.losses ? DUE_SOON : e->mail.unwanted || e->doors->looks ? DUE_AWAKE : DUE_NOT;
 }
 
 void purge_step(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
-    if (e->mail.losses || e->doors->late)
+    if (e->mail.losses || e->doors->looks & LOOK_MAIL)
         mail_bury(lane);
     if (e->mail.unwanted)
         purge_finished_drop(lane);

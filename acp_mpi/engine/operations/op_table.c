@@ -290,8 +290,7 @@ acp_handle_t op_table_submit(acp_lane *lane, struct op *op, acp_handle_t order)
     return handle;
 }
 
-/* The target of `op` is dead. False: the operation is in the list of work, and ends there. */
-static bool lose(acp_lane *lane, struct op *op, acp_fault *fault)
+bool op_table_lose(acp_lane *lane, struct op *op, acp_fault *fault)
 {
     bool to = op->way == WAY_PUT || op->way == WAY_WINDOW_PUT;
     bool working = op->way == WAY_RUN || (op_table_by_window(op->way) && !op->in_flight);
@@ -311,7 +310,7 @@ void op_table_fail_peer(acp_lane *lane, struct peer *p)
         struct op *op = slot_of(e, h);
         if (op->handle != h || op->state != OP_RUNNING || op->target != p)
             continue;
-        lose(lane, op, &fault);
+        op_table_lose(lane, op, &fault);
     }
     for (struct op *op = e->ops.tasks, *next; op; op = next) {
         next = op->next_task;
@@ -322,7 +321,7 @@ void op_table_fail_peer(acp_lane *lane, struct peer *p)
         if (!op->client && op->state == OP_WAITING && op->command.kind == ACP_LOOKUP && !op->kept) {
             op_table_task_free(e, op); /* no thread waits for it any more */
         } else if (op->state == OP_RUNNING && op->target == p && op->way != WAY_RUN &&
-                   lose(lane, op, &fault)) {
+                   op_table_lose(lane, op, &fault)) {
             next = e->ops.tasks; /* finishing may end more tasks than this one */
         }
     }

@@ -110,6 +110,8 @@ static inline bool op_table_tells_nothing(const struct op *op)
 void op_table_fault(struct op *op, const acp_fault *fault); /* the first fault stays */
 acp_handle_t op_table_submit(acp_lane *lane, struct op *op, acp_handle_t order);
 void op_table_fail_peer(acp_lane *lane, struct peer *p);
+/* No answer will come. False: the operation is in the list of work, and ends there. */
+bool op_table_lose(acp_lane *lane, struct op *op, acp_fault *fault);
 bool op_table_order_met_slow(acp_engine *e, const acp_lane *lane, acp_handle_t order);
 
 static inline bool op_table_order_met(acp_engine *e, const acp_lane *lane, acp_handle_t order)

@@ -99,7 +99,7 @@ static void remember_failure(struct peer *from, uint64_t id, const acp_fault *fa
     from->ops.chain_failures[from->ops.chain_failure_count++] = (struct chain_failure){id, *fault};
 }
 
-static struct op *task_of(acp_engine *e, const struct peer *client, uint64_t id)
+struct op *target_task(acp_engine *e, const struct peer *client, uint64_t id)
 {
     for (struct op *op = e->ops.tasks; op; op = op->next_task)
         if (op->client == client && op->client_id == id && op->state != OP_DONE)
@@ -267,7 +267,7 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
             task_settle(lane, from, link, m, &fault, 0);
             return;
         }
-        struct op *then = e->ops.tasks ? task_of(e, from, m->after) : NULL;
+        struct op *then = e->ops.tasks ? target_task(e, from, m->after) : NULL;
         if (then) {
             begin_task(lane, from, link, m, payload, size, then);
             return;
@@ -344,6 +344,9 @@ void target_arrived(acp_lane *lane, struct peer *from, struct link *link,
     case ACP_MAIL_WHERE:
         if (link)
             e->up->mail(lane, from, link, m, payload, size);
+        break;
+    case ACP_DOUBT:
+        e->up->doubted(lane, from, link, m, payload, size);
         break;
     case ACP_DOING:
         send_reply(lane, from, link, m, NULL, layout_doing(e->control), NULL, 0);

@@ -30,6 +30,7 @@ struct wait {
     uint64_t asked;  /* for signals */
     uint64_t served; /* the last time a peer, or the caller itself, was served */
     uint32_t looks;
+    uint64_t doubted; /* the last time it asked about commands, or began to watch */
     bool lead, interrupted, told, watching;
 };
 
@@ -164,7 +165,8 @@ static bool disturbed(struct wait *w)
 static void rest(struct wait *w, int64_t left)
 {
     acp_engine *e = w->engine;
-    int64_t slice = w->watching ? WAIT_SLICE_NS : (int64_t)LOOK_AROUND_NS;
+    int64_t slice = w->watching ? WAIT_SLICE_NS : (int64_t)LOOK_AROUND_NS, doubt = (int64_t)wait_doubt_ns(e);
+    slice = doubt < slice ? doubt : slice;
     if (w->doing == ACP_DOING_WAIT_UNTIL && atomic_load(&e->progress.unrung_words))
         slice = RETRY_NS; /* a window's writes do not ring */
     slice = left < slice ? left : slice;
@@ -198,7 +200,11 @@ static int sleep_until_ready(struct wait *w)
     while (!w->ready(w->context)) {
         if (!w->watching && linux_now_ns() - w->start > LOOK_AROUND_NS) {
             w->watching = true;
+            w->doubted = linux_now_ns();
             e->up->watch(e);
+        } else if (w->watching && linux_now_ns() - w->doubted > wait_doubt_ns(e)) {
+            w->doubted = linux_now_ns();
+            e->up->doubt(e);
         }
         if (disturbed(w))
             return ACP_E_INTERRUPTED;

@@ -37,6 +37,12 @@ static inline void wait_unrung(acp_engine *e, int words)
     atomic_fetch_add(&e->progress.unrung_words, (uint32_t)words);
 }
 
+/* After so long, a second as peers are given time, a thread asks about commands without an answer. */
+static inline uint64_t wait_doubt_ns(const acp_engine *e)
+{
+    return e->config.peer_timeout_ns / 32 + 1000000;
+}
+
 /* A signal interrupted a wait, or the wait is long: true if it must end. Holding no lock. */
 static inline bool wait_tick(acp_engine *e, int reason)
 {

@@ -225,3 +225,72 @@ bool shm_ring_poll(acp_lane *lane)
     shm_ring_backlog_push(lane);
     return any;
 }
+
+void shm_ring_doubt(acp_engine *e, const struct peer *p)
+{
+    struct doors *doors = p->shm.doors;
+    atomic_fetch_or(&doors->looks, LOOK_RING);
+    doorbell_ring(e, p);
+}
+
+/* Has a writer passed the cell at the head? It has if it has claimed a later one: `line`, if it has filled one, for it
+ * fills each before it claims the next. */
+static bool passed(const acp_engine *e, uint64_t head, bool any, uint32_t line)
+{
+    for (uint64_t at = head + 1; at < head + INBOX_CELLS; at++) {
+        uint64_t state = atomic_load(&e->doors->cells[at % INBOX_CELLS].state);
+        if (any ? state >= cell_state(at, CELL_CLAIMED, 0) && state < cell_state(at, CELL_FULL, ATTACH_LINES)
+                : state == cell_state(at, CELL_FULL, line))
+            return true;
+    }
+    return false;
+}
+
+/* A process that is said to have claimed a cell long ago is made to fill another one: a question that names no command
+ * has an answer, too. */
+static void provoke(acp_lane *lane, uint32_t line)
+{
+    acp_engine *e = lane->engine;
+    uint64_t slot = e->doors->lines[line].holder - 1;
+    struct peer *p = newcomers_find(e, slot) ? peer_of_slot(e, (uint32_t)slot) : NULL;
+    struct message m = {.kind = ACP_DOUBT, .from = e->self};
+    if (p && p != e->job.own && p->shm.doors && !p->ring.backlog)
+        shm_ring_send(lane, p, 0, &m);
+}
+
+/* Skips the cell at the head, from which nothing can be read, if no writer is about to fill it. A writer that is there
+ * after all has changed the state of the cell, or the tail, by the time that this changes them. */
+static bool unblock(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    uint64_t tail = atomic_load(&e->doors->tail), head = e->shm.inbox_head;
+    struct cell *cell = &e->doors->cells[head % INBOX_CELLS];
+    uint64_t state = atomic_load(&cell->state);
+    uint32_t line = (uint32_t)state & 0x3fffffff;
+    bool is_free = state == cell_state(head, CELL_FREE, 0);
+    if (is_free ? tail == head : state != cell_state(head, CELL_CLAIMED, line) || line >= ATTACH_LINES)
+        return false;
+    if (passed(e, head, is_free, line) || (!is_free && line == e->job.own->shm.line)) { /* which claims none here */
+        bool skips = atomic_compare_exchange_strong(&cell->state, &state, cell_state(head + INBOX_CELLS, CELL_FREE, 0));
+        e->shm.inbox_head += skips;
+        return skips;
+    }
+    if (is_free) /* a writer claims a cell before it moves the tail past it */
+        atomic_compare_exchange_strong(&e->doors->tail, &tail, head);
+    else
+        provoke(lane, line);
+    return false;
+}
+
+void shm_ring_mend(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    if (!(atomic_load(&e->doors->looks) & LOOK_RING))
+        return;
+    atomic_fetch_and(&e->doors->looks, ~LOOK_RING);
+    pthread_mutex_lock(&e->lock);
+    do
+        shm_ring_drain(lane);
+    while (atomic_load(&e->job.joined) && unblock(lane));
+    pthread_mutex_unlock(&e->lock);
+}

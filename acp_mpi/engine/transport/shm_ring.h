@@ -15,6 +15,9 @@ void shm_ring_submit_end(acp_engine *e);
 bool shm_ring_drain(acp_lane *lane);
 enum due shm_ring_due(const acp_engine *e);
 bool shm_ring_poll(acp_lane *lane); /* that, and what has waited for room in the rings of others */
+void shm_ring_doubt(acp_engine *e, const struct peer *p); /* p, maybe this process, is asked for the next one */
+/* Without the lock: skips cells, and sets back a tail, that no writer leaves so. */
+void shm_ring_mend(acp_lane *lane);
 bool shm_ring_backlog_push(acp_lane *lane);
 void shm_ring_backlog_free(struct peer *p);
 bool shm_ring_backlog_provide(acp_engine *e); /* some entries are kept for answers; false: no memory */

@@ -40,12 +40,15 @@ struct operations_state {
     uint32_t bounce_count;
     unsigned char *call_space; /* arguments and results of calls of peers */
     uint32_t task_count;
+    uint64_t doubted_at; /* time of the last questions about commands, ns */
 };
 
 /* Of a peer. */
 struct peer_ops {
     struct chain_failure *chain_failures;
     uint32_t chain_failure_count, chain_failure_room;
+    uint64_t asked;    /* number of the command that it was asked about last; 0: it has answered, and nothing is left */
+    uint32_t silences; /* periods since then without an answer */
 };
 
 #endif
