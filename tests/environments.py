@@ -34,7 +34,8 @@ _DEBIAN = [
 _LIMIT = 900.0  # s for one run of tests
 _TESTS = (
     "spawn/test_launchers.py", "jobs/test_comm_spawn.py", "jobs/test_listeners.py",
-    "jobs/test_spawn_alone.py", "jobs/test_macprun.py", "jobs/test_spawn_group.py",
+    "jobs/test_spawn_alone.py", "jobs/test_spawn_imports.py", "jobs/test_macprun.py",
+    "jobs/test_spawn_group.py",
     "jobs/test_window.py::test_long_transfers_by_the_window",
     "jobs/test_window.py::test_a_warning_of_a_window_that_mpi_cannot_make_says_what_to_do",
     "jobs/test_foreign_code.py::test_native_code_makes_and_is_given_communicators_of_ours",

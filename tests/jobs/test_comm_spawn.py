@@ -1,7 +1,5 @@
 """Programs of mpi4py that are left as they are, with communicators of ours."""
 
-import os
-import subprocess
 import sys
 
 import launch
@@ -93,57 +91,7 @@ def test_a_script_that_is_started_by_its_first_line_gets_the_module_of_ours(pass
     assert passes([str(script)]) == "False\n"
 
 
-def test_python_loads_nothing_of_ours_without_the_variable():
-    code = "import sys; print([name for name in sys.modules if 'acp' in name])"
-    env = {name: value for name, value in os.environ.items() if name != "ACP_SPAWN"}
-    command = [sys.executable, "-c", code]
-    assert subprocess.run(command, capture_output=True, text=True, env=env).stdout == "[]\n"
-
-
-def test_the_module_of_ours_loads_little_besides_mpi4py_s():
-    """What each of many children pays for at its start."""
-    code = "import sys; from mpi4py import MPI; MPI.Comm.Get_parent(); print(*sorted(sys.modules))"
-    loaded = [
-        set(subprocess.check_output([sys.executable, "-c", code], text=True, env=env).split())
-        for env in (os.environ | HOOK, os.environ)
-    ]
-    more = {name for name in loaded[0] - loaded[1] if not name.startswith(("acp_mpi", "_"))}
-    # contextlib: Python 3.11 has it at this point anyway
-    assert more <= {"array", "atexit", "collections.abc", "contextlib", "signal", "errno"}, more
-
-
 # Children -----------------------------------------------------------------------------------
-
-
-def a_child_that_counts_modules():
-    from mpi4py import MPI
-
-    parent = MPI.Comm.Get_parent()
-    parent.send(sorted(name for name in sys.modules if name.startswith("acp_mpi")), 0)
-    parent.Disconnect()
-
-
-def spawn_one_that_counts():
-    from mpi4py import MPI
-
-    command, *arguments = launch.program(a_child_that_counts_modules)
-    child = MPI.COMM_SELF.Spawn(command, arguments)
-    print(*child.recv())
-    child.Disconnect()
-
-
-def test_a_child_loads_few_modules_until_its_first_message(passes):
-    """Each takes some 75 microseconds, however short it is."""
-    loaded = passes([*launch.mpiexec(1), *launch.program(spawn_one_that_counts)], HOOK).split()
-    assert "acp_mpi.spawn.standin.comm.bodies" in loaded
-    assert not [name for name in loaded if "coll" in name or "ports" in name]
-    assert len(loaded) <= 52, loaded
-
-
-def test_init_alone_loads_few_modules():
-    code = "import sys, acp_mpi as acp; acp.init(); print(*sys.modules)"
-    loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
-    assert len([name for name in loaded if name.startswith("acp_mpi")]) <= 26, loaded
 
 
 def a_child_that_answers():

@@ -1,4 +1,4 @@
-"""Processes that ranks start, or fork: they are not the rank, and end without it."""
+"""Processes that ranks start or fork: they are not the rank; the rank outlives them."""
 
 import multiprocessing
 import os
@@ -8,6 +8,7 @@ from multiprocessing import util
 
 import launch
 import pytest
+from growing import await_words, greet_at_once, newcomer
 
 import acp_mpi as acp
 
@@ -120,3 +121,47 @@ def spawn_by_mpi():
 
 def test_mpi_s_own_spawn_still_makes_ranks(passes):
     passes([*launch.mpiexec(RANKS), *launch.program(spawn_by_mpi)])
+
+
+def grow_without_a_starter():
+    from acp_mpi.spawn.groups import fork_server_client
+
+    acp.init()
+    for rank in (1, 2):
+        group = acp.spawn_group(newcomer(greet_at_once), 1, mpi=False)
+        assert list(group.ranks) == [rank]
+        await_words([rank])
+        fork_server_client._starter.process.kill()
+        fork_server_client._starter.process.wait()
+    acp.finalize()
+
+
+def test_a_starter_that_was_killed_has_a_successor(start):
+    job = start(launch.program(grow_without_a_starter), {"ACP_MPI": "0"})
+    assert job.wait() == 0, job.output
+    launch.until(lambda: not job.processes())
+
+
+class _NoTable:
+    """What a registry cannot read."""
+
+    def pack(self):
+        return b"no table"
+
+
+def grow_with_a_registry_that_crashes():
+    from acp_mpi.job.join import Job
+
+    acp.init()
+    Job.table = lambda self: _NoTable()
+    with pytest.raises(acp.Error, match=r"(?s)cannot be reached.*its last words.*Traceback"):
+        acp.spawn_group(newcomer(greet_at_once), 1, mpi=False)
+    with pytest.raises(acp.Error, match=r"(?s)cannot be reached.*its last words.*Traceback"):
+        acp.spawn_group(newcomer(greet_at_once), 1, mpi=False)
+    acp.finalize()
+
+
+def test_a_registry_that_crashed_is_quoted(start):
+    job = start(launch.program(grow_with_a_registry_that_crashes), {"ACP_MPI": "0"})
+    assert job.wait() == 0, job.output
+    launch.until(lambda: not job.processes())

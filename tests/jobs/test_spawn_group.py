@@ -370,50 +370,6 @@ def test_members_wait_for_each_other_as_long_as_who_started_them(passes):
     passes(program, {"ACP_MPI": "0", "ACP_JOIN_TIMEOUT": "0.5"})
 
 
-def grow_without_a_starter():
-    from acp_mpi.spawn.groups import fork_server_client
-
-    acp.init()
-    for rank in (1, 2):
-        group = acp.spawn_group(newcomer(greet_at_once), 1, mpi=False)
-        assert list(group.ranks) == [rank]
-        await_words([rank])
-        fork_server_client._starter.process.kill()
-        fork_server_client._starter.process.wait()
-    acp.finalize()
-
-
-def test_a_starter_that_was_killed_has_a_successor(start):
-    job = start(launch.program(grow_without_a_starter), {"ACP_MPI": "0"})
-    assert job.wait() == 0, job.output
-    launch.until(lambda: not job.processes())
-
-
-class _NoTable:
-    """What a registry cannot read."""
-
-    def pack(self):
-        return b"no table"
-
-
-def grow_with_a_registry_that_crashes():
-    from acp_mpi.job.join import Job
-
-    acp.init()
-    Job.table = lambda self: _NoTable()
-    with pytest.raises(acp.Error, match=r"(?s)cannot be reached.*its last words.*Traceback"):
-        acp.spawn_group(newcomer(greet_at_once), 1, mpi=False)
-    with pytest.raises(acp.Error, match=r"(?s)cannot be reached.*its last words.*Traceback"):
-        acp.spawn_group(newcomer(greet_at_once), 1, mpi=False)
-    acp.finalize()
-
-
-def test_a_registry_that_crashed_is_quoted(start):
-    job = start(launch.program(grow_with_a_registry_that_crashes), {"ACP_MPI": "0"})
-    assert job.wait() == 0, job.output
-    launch.until(lambda: not job.processes())
-
-
 def test_what_does_not_join_is_ended_and_told_of(start):
     job = start(launch.program(fail_to_grow), {"ACP_MPI": "0"})
     assert job.wait(90.0) == 0, job.output
