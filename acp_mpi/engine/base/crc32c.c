@@ -82,7 +82,7 @@ static uint32_t by_tables(uint32_t crc, const uint8_t *p, size_t n)
 
 #include <immintrin.h>
 
-#define X86_CRC __attribute__((target("sse4.2,crc32,pclmul")))
+#define X86_CRC __attribute__((target(CRC32C_SSE42 ",pclmul")))
 
 /* The instruction takes a new operand every cycle but answers after three, so
  * three lanes run side by side. A lane's register is carried over the m bytes

@@ -13,4 +13,11 @@ uint32_t acp_crc32c(uint32_t crc, const void *data, size_t n);
  * one. */
 uint32_t acp_crc32c_portable(uint32_t crc, const void *data, size_t n);
 
+/* The instruction set with the CRC32 instruction, which clang has by a name of its own and older gcc only in the set. */
+#if defined(__clang__)
+#define CRC32C_SSE42 "sse4.2,crc32"
+#else
+#define CRC32C_SSE42 "sse4.2"
+#endif
+
 #endif

@@ -27,7 +27,7 @@ static uint32_t by_pieces(uint32_t crc, uint8_t *to, const uint8_t *from, size_t
 
 #include <immintrin.h>
 
-#define X86_FOLD __attribute__((target("avx2,vpclmulqdq,sse4.2,crc32")))
+#define X86_FOLD __attribute__((target("avx2,vpclmulqdq," CRC32C_SSE42)))
 #define STRIDE ((size_t)128)
 
 static inline int has_folding(void)
