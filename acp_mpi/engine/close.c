@@ -10,7 +10,7 @@
 #include "membership/team.h"
 #include "memory/arena.h"
 #include "memory/unmap.h"
-#include "messages/flow.h"
+#include "messages/flows.h"
 #include "messages/request.h"
 #include "mpi_window/window.h"
 #include "operations/notices.h"
@@ -147,7 +147,7 @@ void acp_engine_forked(acp_engine *e)
 
 void close_destroy(acp_engine *e)
 {
-    flow_close(e);
+    flows_close(e);
     for (struct peer *p = NULL; (p = peer_next(e, p));)
         shm_ring_backlog_free(p);
     unmap_all(e);

@@ -8,7 +8,7 @@
 #include "membership/name_service.h"
 #include "membership/team.h"
 #include "memory/arena.h"
-#include "messages/flow.h"
+#include "messages/flows.h"
 #include "messages/mailbox.h"
 #include "messages/message_send_queue.h"
 #include "mpi_window/window.h"
@@ -219,7 +219,7 @@ static int reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     window_forget(e);
     name_service_reset(e);
     team_reset(e);
-    flow_reset(e);
+    flows_reset(e);
     e->slot_of_rank = identity ? NULL : rank_table_slots(e);
     e->rank = rank;
     for (uint32_t i = 0; i <= LANE_LOCKED; i++)

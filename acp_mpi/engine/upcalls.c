@@ -23,8 +23,8 @@
 #include "membership/name_service.h"
 #include "membership/team.h"
 #include "memory/retire.h"
-#include "messages/flow.h"
 #include "messages/flow_recv.h"
+#include "messages/flows.h"
 #include "messages/message_send_queue.h"
 #include "messages/purge.h"
 #include "messages/sender_heap.h"
@@ -130,7 +130,7 @@ static const struct poller locked[] = {
     {shm_ring_due, shm_ring_poll},
     {peer_liveness_due, peer_liveness_losses},
     {pending_due, pending_retry},
-    {flow_due, flow_push_all},
+    {flows_due, flows_push},
     {NULL, NULL},
 };
 
@@ -163,7 +163,7 @@ static void settle(acp_lane *lane)
     links_bury(lane->engine);
     pending_retry(lane);
     if (lane->engine->mail.couriers)
-        flow_push_all(lane);
+        flows_push(lane);
     peer_liveness_look_later(lane->engine);
 }
 
@@ -171,7 +171,7 @@ static void lost(acp_lane *lane, struct peer *p)
 {
     op_table_fail_peer(lane, p);
     links_lost(lane, p);
-    flow_lost(lane, p);
+    flows_lost(lane, p);
     target_assist_forget(lane->engine, p);
     notices_tell(lane, p);
 }
@@ -217,6 +217,6 @@ const struct upcalls acp_upcalls = {
     .signal = team_signal_arrived,
     .doubted = doubt_heard,
     .signals_provide = team_signals_provide,
-    .held_give = held_give,
+    .held_give = sender_heap_give,
     .methods = methods,
 };

@@ -10,7 +10,6 @@
 #include "memory/transaction.h"
 #include "messages/mail_match.h"
 #include "messages/mailbox.h"
-#include "messages/match.h"
 #include "peers/peer.h"
 
 #define LEFT_NOTE ACP_NOTE_LEFT /* of a message that carries only the reason */
@@ -124,7 +123,7 @@ static bool is_astray(const acp_collective *c, const struct letter *l)
  * another call to reports of others that found one. */
 int abort_scan(acp_lane *lane, acp_collective *c)
 {
-    struct heap *h = match_heap(c->engine, c->engine->job.own);
+    struct heap *h = mailbox_heap(c->engine, c->engine->job.own);
     struct mailbox *box = mailbox_of(h);
     struct hold hold;
     uint64_t now = __atomic_load_n(&box->sequence, __ATOMIC_ACQUIRE);

@@ -8,7 +8,6 @@
 #include "messages/eager_slot.h"
 #include "messages/flow.h"
 #include "messages/mailbox.h"
-#include "messages/match.h"
 #include "messages/purge_finished.h"
 #include "messages/recv_wait.h"
 #include "messages/request.h"
@@ -230,7 +229,7 @@ static void let_go(acp_collective *c)
     acp_engine *e = c->engine;
     pthread_mutex_lock(&e->collectives.lock);
     if (c->watched && has_mailbox(c))
-        __atomic_fetch_sub(&mailbox_of(match_heap(e, e->job.own))->probing, 1, __ATOMIC_SEQ_CST);
+        __atomic_fetch_sub(&mailbox_of(mailbox_heap(e, e->job.own))->probing, 1, __ATOMIC_SEQ_CST);
     if (c->closes && has_mailbox(c))
         eager_slot_open(e);
     schedule_unlock(e);

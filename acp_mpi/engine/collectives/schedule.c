@@ -6,7 +6,6 @@
 #include "collectives/schedule_eager.h"
 #include "messages/flow.h"
 #include "messages/mailbox.h"
-#include "messages/match.h"
 #include "messages/message_send_queue.h"
 #include "messages/recv_wait.h"
 #include "messages/rendezvous_get.h"
@@ -266,7 +265,7 @@ static bool disturbed(void *context)
     acp_engine *e = c->engine;
     if (e->job.departed != c->departed)
         return true;
-    const struct heap *h = c->watched ? match_heap(e, e->job.own) : NULL;
+    const struct heap *h = c->watched ? mailbox_heap(e, e->job.own) : NULL;
     return h && __atomic_load_n(&mailbox_of(h)->sequence, __ATOMIC_ACQUIRE) != c->heard;
 }
 
@@ -286,7 +285,7 @@ void schedule_unlock(acp_engine *e)
 void schedule_watch(acp_collective *c)
 {
     acp_engine *e = c->engine;
-    struct heap *h = match_heap(e, e->job.own);
+    struct heap *h = mailbox_heap(e, e->job.own);
     int64_t pause = c->pause < WATCH_MOST_NS / 2 ? 2 * c->pause : WATCH_MOST_NS;
     c->pause = pause;
     c->watch_at = linux_now_ns() + (uint64_t)pause;

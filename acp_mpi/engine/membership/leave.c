@@ -2,7 +2,7 @@
 #include "membership/leave.h"
 #include "core/engine_state.h"
 #include "core/state/peer.h"
-#include "messages/flow.h"
+#include "messages/flows.h"
 #include "operations/notices.h"
 #include "peers/newcomers.h"
 #include "peers/peer.h"
@@ -26,7 +26,7 @@ void leave_attach(acp_engine *e)
  * can: after one only time tells. */
 static bool has_said_all(acp_engine *e)
 {
-    return !e->job.losses && !e->mail.sends && !e->collectives.count && !e->shm.backlogged && flow_all_begun(e) &&
+    return !e->job.losses && !e->mail.sends && !e->collectives.count && !e->shm.backlogged && flows_begun(e) &&
            keepalive_arrived(e);
 }
 

@@ -4,7 +4,6 @@
 #include "core/state/peer.h"
 #include "memory/heap.h"
 #include "messages/mailbox.h"
-#include "messages/match.h"
 #include "peers/peer.h"
 #include "progress/doorbell.h"
 
@@ -34,7 +33,7 @@ void credits_wake(acp_engine *e, const uint32_t slots[MAIL_WANTING], uint32_t co
             doorbell_ring(e, p);
     }
     /* Senders by link do not come again by themselves, and may have been rung for once. */
-    if (unlikely(e->mail.stopped) && credits_available(mailbox_of(match_heap(e, e->job.own))))
+    if (unlikely(e->mail.stopped) && credits_available(mailbox_of(mailbox_heap(e, e->job.own))))
         doorbell_kick(e);
 }
 

@@ -163,7 +163,7 @@ void deliver_complete(acp_lane *lane, struct landing *l)
     match_done(lane, l->to, l->letter, LETTER_DONE);
 }
 
-void mail_failed(acp_lane *lane, struct landing *l)
+void deliver_failed(acp_lane *lane, struct landing *l)
 {
     acp_engine *e = lane->engine;
     match_done(lane, l->to, l->letter, LETTER_LOST);

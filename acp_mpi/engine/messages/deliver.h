@@ -16,12 +16,12 @@ int deliver_withdraw(acp_lane *lane, struct landing *landing, const uint64_t *no
 
 /* The bytes, holding no section. First deliver_open: ACP_E_FULL: no room for them here, the sender keeps them
  * (deliver_held); ACP_E_BUSY: call again. Then all bytes from 0 to landing->size, in their order, in parts as they
- * come; then deliver_complete, or mail_failed. */
+ * come; then deliver_complete, or deliver_failed. */
 int deliver_open(acp_lane *lane, struct landing *landing);
 int deliver_fill(acp_lane *lane, struct landing *landing, uint64_t at, const void *data,
                  uint64_t size);
 void deliver_complete(acp_lane *lane, struct landing *landing);
-void mail_failed(acp_lane *lane, struct landing *landing);
+void deliver_failed(acp_lane *lane, struct landing *landing);
 /* The bytes are in a block of the sender's heap (sender_heap.c), which the receiver takes over. */
 void deliver_held(acp_lane *lane, struct landing *landing, acp_ga_t block);
 /* A receive has taken a message that was kept: its bytes may go to its buffer. ACP_E_BUSY: none has yet. */

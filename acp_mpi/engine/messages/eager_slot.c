@@ -6,7 +6,6 @@
 #include "memory/heap.h"
 #include "messages/mailbox.h"
 #include "messages/match.h"
-#include "messages/purge_finished.h"
 
 #include <sched.h>
 #include <string.h>
@@ -15,7 +14,7 @@
 
 static struct eager *eager_of(acp_engine *e, struct peer *p)
 {
-    struct heap *h = match_heap(e, p);
+    struct heap *h = mailbox_heap(e, p);
     return h ? &mailbox_of(h)->eager : NULL;
 }
 
@@ -209,14 +208,14 @@ int eager_slot_recall(acp_lane *lane, struct peer *to, uint64_t context)
 
 void eager_slot_purge(acp_engine *e)
 {
-    struct heap *h = match_heap(e, e->job.own);
+    struct heap *h = mailbox_heap(e, e->job.own);
     for (uint32_t i = 0; h && i < EAGER_SLOTS; i++) {
         struct eager_slot *s = &mailbox_of(h)->eager.slots[i];
         uint64_t state, context;
         if (!is_full(s, &state))
             continue;
         context = __atomic_load_n(&s->context, __ATOMIC_RELAXED);
-        if (purge_finished_has(mailbox_of(h), context) &&
+        if (mailbox_context_ended(mailbox_of(h), context) &&
             claim_message(s, context, __atomic_load_n(&s->source, __ATOMIC_RELAXED)))
             become(s, EAGER_EMPTY);
     }

@@ -14,7 +14,6 @@
 #define ACP_FLOW_H
 
 #include "core/layout.h"
-#include "core/poller.h"
 #include "messages/mailbox.h"
 
 struct ask;
@@ -99,7 +98,7 @@ struct courier {
     const struct parcel *tried;
 };
 
-/* With the lock held. flow.c: */
+/* With the lock held: */
 struct courier *flow_of(acp_engine *e, struct peer *p); /* NULL: no memory */
 /* Goes on with the flows later. ACP_E_BUSY: another holds a section. ACP_E_FULL: the own heap is full, and no event
  * tells when there is memory again. */
@@ -111,13 +110,5 @@ void flow_answer(acp_lane *lane, struct courier *c, struct message *m, const voi
 
 /* Opens a link if there is none: a thread waits for a message of `p`, or for its death. */
 void flow_watch(acp_engine *e, struct peer *p);
-
-/* Messages by link */
-enum due flow_due(const acp_engine *e);
-bool flow_push_all(acp_lane *lane); /* pushes every flow as far as it goes; true if any went on */
-bool flow_all_begun(const acp_engine *e); /* each message has begun: its peer has it, or a link carries it */
-void flow_lost(acp_lane *lane, struct peer *p);
-void flow_reset(acp_engine *e);
-void flow_close(acp_engine *e);
 
 #endif

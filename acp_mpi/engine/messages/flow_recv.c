@@ -36,7 +36,7 @@ void flow_recv_set_told(acp_engine *e, struct courier *c, uint8_t word)
 
 static const struct mailbox *own_box(acp_engine *e)
 {
-    struct heap *h = match_heap(e, e->job.own);
+    struct heap *h = mailbox_heap(e, e->job.own);
     return h ? mailbox_of(h) : NULL;
 }
 
@@ -167,7 +167,7 @@ static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
             return ACP_OK;
         _Static_assert(sizeof *d <= KEPT_SMALL, "memory is kept for one");
         if (!(d = mail_memory(e, sizeof *d))) {
-            mail_failed(lane, &landing);
+            deliver_failed(lane, &landing);
             return ACP_E_SYSTEM;
         }
         *d = (struct delivery){.id = m->id, .size = m->a, .landing = landing};
@@ -336,7 +336,7 @@ void flow_recv_lost(acp_lane *lane, struct courier *c)
         if (d->id == stuck) {
             at = &d->next;
         } else {
-            mail_failed(lane, &d->landing);
+            deliver_failed(lane, &d->landing);
             drop(c, at);
         }
     }

@@ -6,7 +6,6 @@
 #include "messages/flow.h"
 #include "messages/flow_solicit.h"
 #include "messages/mailbox.h"
-#include "messages/match.h"
 #include "messages/request.h"
 #include "messages/sender_heap.h"
 #include "operations/protocol_tcp.h"
@@ -130,7 +129,7 @@ static int bring_more(acp_lane *lane, struct courier *c, struct parcel *p)
 static int keep_more(acp_lane *lane, struct courier *c, struct parcel *p)
 {
     acp_engine *e = lane->engine;
-    struct heap *h = match_heap(e, e->job.own);
+    struct heap *h = mailbox_heap(e, e->job.own);
     int rc = !h         ? lane_fail(lane, ACP_E_FULL, ACP_GA_NULL, p->envelope.size)
              : p->block ? ACP_OK
                         : sender_heap_take(lane, h, c->peer, p->envelope.size, &p->block, 0);
@@ -147,7 +146,7 @@ static int keep_more(acp_lane *lane, struct courier *c, struct parcel *p)
                         .after = sender_heap_hand_over(e, h, c->peer, block)};
     rc = control_say(lane, c, &m, NULL, 0);
     if (rc != ACP_OK) /* the peer does not learn of it */
-        held_give(lane, h, block, c->peer->slot, 0);
+        sender_heap_give(lane, h, block, c->peer->slot, 0);
     return rc;
 }
 
@@ -234,7 +233,7 @@ void flow_send_drop(struct courier *c, int status)
 void flow_send_fail(acp_lane *lane, struct courier *c, int status)
 {
     acp_engine *e = lane->engine;
-    struct heap *h = match_heap(e, e->job.own);
+    struct heap *h = mailbox_heap(e, e->job.own);
     for (struct parcel *p = c->parcels; p; p = p->next)
         if (p->block && sender_heap_drop(lane, h, p->block, 0) == ACP_E_BUSY)
             sender_heap_hand_over(e, h, c->peer, p->block);

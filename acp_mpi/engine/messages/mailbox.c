@@ -1,9 +1,13 @@
 /* The mailbox: its entries, and the lists that they are in. */
 #include "messages/mailbox.h"
 #include "core/lane.h"
+#include "core/state/peer.h"
 #include "memory/heap.h"
+#include "memory/heap_calls.h"
 #include "memory/transaction.h"
 #include "memory/transaction_lock.h"
+#include "peers/newcomers.h"
+#include "peers/peer.h"
 
 #include <string.h>
 
@@ -19,6 +23,21 @@ void mailbox_create(const struct heap *h, uint64_t bound)
         box->letters[i].link.next = box->spare;
         box->spare = SPARES_AT + i * sizeof(struct letter);
     }
+}
+
+struct heap *mailbox_heap(acp_engine *e, struct peer *p)
+{
+    struct heap *h = atomic_load_explicit(&p->memory.heap, memory_order_acquire);
+    if (likely(h != NULL))
+        return h;
+    if (peer_attach(e, p) == RELATION_REMOTE || p->lost)
+        return NULL;
+    pthread_mutex_lock(&e->space);
+    h = heap_calls_map(e, p);
+    if (!h && p != e->job.own) /* from now on by link, lest messages overtake each other */
+        atomic_store(&p->mail.far, true);
+    pthread_mutex_unlock(&e->space);
+    return h;
 }
 
 bool mailbox_is_spare(const struct heap *h, uint64_t at)
@@ -214,4 +233,38 @@ void mailbox_unlink(struct hold *hold, struct letter *letter)
         count_kept(hold, letter, -1);
     transaction_set(hold, &letter->list, AMONG_NONE);
     transaction_set(hold, count, *count - 1);
+}
+
+bool mailbox_filler_lost(acp_engine *e, const struct letter *l)
+{
+    uint32_t slot = (uint32_t)l->filler;
+    if (slot == e->self)
+        return false;
+    if (!newcomers_find(e, slot))
+        return !newcomers_attached(e, slot);
+    struct peer *p = peer_of_slot(e, slot);
+    if (p && !p->watched)
+        peer_watch(e, p);
+    return p && p->lost;
+}
+
+static struct mail_lot *lot_of(struct mailbox *box, uint64_t context)
+{
+    return &box->ended[(context ^ context >> 32) % MAIL_LOTS];
+}
+
+void mailbox_end_context(struct mailbox *box, uint64_t context)
+{
+    struct mail_lot *lot = lot_of(box, context);
+    uint64_t at = __atomic_fetch_add(&lot->next, 1, __ATOMIC_RELAXED) % MAIL_LOT;
+    __atomic_store_n(&lot->contexts[at], context, __ATOMIC_RELAXED);
+}
+
+bool mailbox_context_ended(const struct mailbox *box, uint64_t context)
+{
+    const struct mail_lot *lot = lot_of((struct mailbox *)box, context);
+    bool ended = false;
+    for (uint32_t i = 0; i < MAIL_LOT; i++)
+        ended |= __atomic_load_n(&lot->contexts[i], __ATOMIC_RELAXED) == context;
+    return ended && context; /* the users' context never ends */
 }

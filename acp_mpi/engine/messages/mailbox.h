@@ -149,6 +149,14 @@ static inline uint64_t mailbox_slab_first(uint64_t slab)
     return (slab + 8 + MAIL_LINE - 1) & ~(MAIL_LINE - 1);
 }
 
+/* The heap of a process of the node, with its mailbox; NULL: it is not in reach of load and store. */
+struct heap *mailbox_heap(acp_engine *e, struct peer *p);
+/* Nothing of that context is received here from now on. */
+void mailbox_end_context(struct mailbox *box, uint64_t context);
+bool mailbox_context_ended(const struct mailbox *box, uint64_t context);
+/* Has the filler of an entry died? From now on this process registers for that. */
+bool mailbox_filler_lost(acp_engine *e, const struct letter *letter);
+
 /* Entries and lists */
 void mailbox_create(const struct heap *h, uint64_t bound); /* of a new heap; 0: the default bound */
 struct letter *mailbox_entry(const struct heap *h, uint64_t at); /* NULL: none can be there */

@@ -3,12 +3,10 @@
 #include "core/engine_state.h"
 #include "core/state/peer.h"
 #include "memory/heap.h"
-#include "memory/heap_calls.h"
 #include "memory/transaction.h"
 #include "messages/credits.h"
 #include "messages/mail_match.h"
 #include "messages/mailbox.h"
-#include "messages/purge_finished.h"
 #include "peers/peer.h"
 #include "peers/peer_liveness.h"
 #include "progress/doorbell.h"
@@ -17,21 +15,6 @@
 #include <string.h>
 
 #define COST sizeof(struct letter) /* bytes of an entry, towards the bound */
-
-struct heap *match_heap(acp_engine *e, struct peer *p)
-{
-    struct heap *h = atomic_load_explicit(&p->memory.heap, memory_order_acquire);
-    if (likely(h != NULL))
-        return h;
-    if (peer_attach(e, p) == RELATION_REMOTE || p->lost)
-        return NULL;
-    pthread_mutex_lock(&e->space);
-    h = heap_calls_map(e, p);
-    if (!h && p != e->job.own) /* from now on by link, lest messages overtake each other */
-        atomic_store(&p->mail.far, true);
-    pthread_mutex_unlock(&e->space);
-    return h;
-}
 
 static bool field_fits(int64_t wanted, uint64_t is)
 {
@@ -250,7 +233,7 @@ static int letter_arrive(struct hold *hold, const acp_envelope *e, const void *d
     struct mailbox *box = mailbox_of(hold->heap);
     struct letter *letter = meet_receive(hold, landing->to, e, among);
     landing->matched = letter != NULL;
-    landing->late = !letter && unlikely(purge_finished_has(box, e->context));
+    landing->late = !letter && unlikely(mailbox_context_ended(box, e->context));
     if (landing->late && !landing->open)
         return ACP_OK;
     if (!letter && (keeping == KEEP_NEVER || (keeping == KEEP_WITHIN && mailbox_full(box)))) {
@@ -290,7 +273,7 @@ static int message_bring(acp_lane *lane, struct peer *to, const acp_envelope *e,
                          struct landing *landing)
 {
     struct hold hold;
-    struct heap *h = match_heap(lane->engine, to);
+    struct heap *h = mailbox_heap(lane->engine, to);
     if (unlikely(!h))
         return peer_liveness_fail(lane, to, 0, e->size);
     struct mailbox *box = mailbox_of(h);

@@ -27,9 +27,6 @@ void match_ring(acp_lane *lane, struct peer *to, const struct letter *letter);
 /* `state` changes for good. */
 void match_done(acp_lane *lane, struct peer *to, struct letter *letter, enum letter_state state);
 
-/* The heap of a process of the node; NULL: it is not in reach of load and store. */
-struct heap *match_heap(acp_engine *e, struct peer *p);
-
 /* A message arrives in the mailbox of `to`, which is this process or one of its node
  * within reach of load and store. `data`: all of it, if it is not longer than MAIL_INLINE.
  *

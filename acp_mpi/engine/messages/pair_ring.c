@@ -7,7 +7,6 @@
 #include "memory/heap.h"
 #include "memory/transaction.h"
 #include "messages/mailbox.h"
-#include "messages/match.h"
 
 #include <string.h>
 
@@ -22,7 +21,7 @@ static_assert(1 + (ACP_SHORT_MOST + 23) / 56 <= RING_LINES / 2, "one fits while 
 
 static struct pair_rings *rings_of(acp_engine *e, struct peer *p)
 {
-    struct heap *h = match_heap(e, p);
+    struct heap *h = mailbox_heap(e, p);
     return h ? &mailbox_of(h)->rings : NULL;
 }
 

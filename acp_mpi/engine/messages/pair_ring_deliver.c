@@ -134,7 +134,7 @@ int pair_ring_deliver_own(acp_lane *lane, struct peer *to)
 {
     struct hold hold;
     struct ring_sender *s = &to->mail.ring;
-    struct heap *h = match_heap(lane->engine, to);
+    struct heap *h = mailbox_heap(lane->engine, to);
     if (!h)
         return peer_liveness_fail(lane, to, 0, 0);
     int rc = transaction_enter(&hold, lane, &mailbox_of(h)->section, h, mail_match_patience(lane));

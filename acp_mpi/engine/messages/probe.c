@@ -21,7 +21,7 @@ static int look(acp_lane *lane, const acp_envelope *want, acp_envelope *found, u
     acp_engine *e = lane->engine;
     struct hold hold;
     uint32_t slots[MAIL_WANTING], count = 0;
-    struct heap *h = match_heap(e, e->job.own);
+    struct heap *h = mailbox_heap(e, e->job.own);
     if (!h)
         return lane_fail(lane, ACP_E_FULL, 0, 0);
     if (!mail_match_plausible(e, want)) {
@@ -98,7 +98,7 @@ static bool probe_ready(void *context)
 int acp_probe_wait(acp_engine *e, const acp_envelope *want, acp_envelope *found, uint64_t *taken,
                    int64_t timeout_ns)
 {
-    struct heap *h = match_heap(e, e->job.own);
+    struct heap *h = mailbox_heap(e, e->job.own);
     struct probe_wait w = {.want = want, .found = found, .taken = taken, .era = e->mail.era};
     if (!h)
         return ACP_E_FULL;

@@ -12,21 +12,7 @@
 #include "messages/match.h"
 #include "messages/purge_finished.h"
 #include "messages/sender_heap.h"
-#include "peers/newcomers.h"
 #include "peers/peer.h"
-
-bool purge_filler_lost(acp_engine *e, const struct letter *l)
-{
-    uint32_t slot = (uint32_t)l->filler;
-    if (slot == e->self)
-        return false;
-    if (!newcomers_find(e, slot))
-        return !newcomers_attached(e, slot);
-    struct peer *p = peer_of_slot(e, slot);
-    if (p && !p->watched)
-        peer_watch(e, p);
-    return p && p->lost;
-}
 
 /* Its bytes were under way from a dead process, or are in that one's heap. */
 static bool orphaned(acp_engine *e, const struct letter *l)
@@ -34,7 +20,7 @@ static bool orphaned(acp_engine *e, const struct letter *l)
     enum letter_state state = mailbox_entry_state(l);
     bool held = state == LETTER_DONE && l->place == PLACE_HELD && l->source < e->procs;
     const struct peer *p = held ? peer_known(e, rank_slot_of(e, (uint32_t)l->source)) : NULL;
-    return state == LETTER_FILLING ? purge_filler_lost(e, l) : state == LETTER_LOST || (p && p->lost);
+    return state == LETTER_FILLING ? mailbox_filler_lost(e, l) : state == LETTER_LOST || (p && p->lost);
 }
 
 static int bury(struct hold *hold, struct letter *l)
@@ -53,7 +39,7 @@ static int bury(struct hold *hold, struct letter *l)
 static bool discard(struct hold *hold, struct letter *l)
 {
     acp_engine *e = hold->lane->engine;
-    bool late = purge_finished_has(mailbox_of(hold->heap), l->context);
+    bool late = mailbox_context_ended(mailbox_of(hold->heap), l->context);
     if (orphaned(e, l) || (late && mailbox_entry_state(l) == LETTER_DONE && l->place != PLACE_HELD))
         return bury(hold, l) == ACP_OK;
     return !late || purge_finished_receive(hold, l);
@@ -62,7 +48,7 @@ static bool discard(struct hold *hold, struct letter *l)
 static void mail_bury(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
-    struct heap *h = match_heap(e, e->job.own);
+    struct heap *h = mailbox_heap(e, e->job.own);
     struct hold hold;
     uint32_t slots[MAIL_WANTING];
     struct letter *l;

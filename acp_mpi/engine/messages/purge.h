@@ -3,10 +3,6 @@
 
 #include "core/poller.h"
 
-struct letter;
-
-/* Has the filler of an entry died? From now on this process registers for that. */
-bool purge_filler_lost(acp_engine *e, const struct letter *letter);
 /* Purges the own mailbox of messages of dead ranks and finished contexts; leader only, while no reset is under way. */
 enum due purge_due(const acp_engine *e);
 void purge_step(acp_lane *lane);

@@ -16,29 +16,13 @@
 
 #define ENDED_MANY 128u /* contexts that end well between two purges of late messages */
 
-static struct mail_lot *lot_of(struct mailbox *box, uint64_t context)
-{
-    return &box->ended[(context ^ context >> 32) % MAIL_LOTS];
-}
-
-bool purge_finished_has(const struct mailbox *box, uint64_t context)
-{
-    const struct mail_lot *lot = lot_of((struct mailbox *)box, context);
-    bool ended = false;
-    for (uint32_t i = 0; i < MAIL_LOT; i++)
-        ended |= __atomic_load_n(&lot->contexts[i], __ATOMIC_RELAXED) == context;
-    return ended && context; /* the users' context never ends */
-}
-
 void purge_finished_add(acp_engine *e, uint64_t context, bool in_vain)
 {
     const struct heap *h = atomic_load_explicit(&e->job.own->memory.heap, memory_order_acquire);
     if (!h || !context)
         return;
     struct mailbox *box = mailbox_of(h);
-    struct mail_lot *lot = lot_of(box, context);
-    uint64_t at = __atomic_fetch_add(&lot->next, 1, __ATOMIC_RELAXED) % MAIL_LOT;
-    __atomic_store_n(&lot->contexts[at], context, __ATOMIC_RELAXED);
+    mailbox_end_context(box, context);
     uint32_t many = atomic_load_explicit(&e->mail.contexts_ended, memory_order_relaxed) + 1;
     uint64_t kept = __atomic_load_n(&box->kept, __ATOMIC_RELAXED);
     bool look = kept && many > ENDED_MANY + kept / 4;

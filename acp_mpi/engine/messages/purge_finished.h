@@ -5,10 +5,6 @@
 
 struct hold;
 struct letter;
-struct mailbox;
-
-/* Nothing of that context is received here any more. */
-bool purge_finished_has(const struct mailbox *box, uint64_t context);
 
 /* Nothing of that context is received here from now on. `in_vain`: something may have come. */
 void purge_finished_add(acp_engine *e, uint64_t context, bool in_vain);

@@ -10,7 +10,6 @@
 #include "messages/mail_match.h"
 #include "messages/mailbox.h"
 #include "messages/match.h"
-#include "messages/purge.h"
 #include "messages/request.h"
 #include "messages/shared_copy.h"
 #include "operations/any_source.h"
@@ -107,7 +106,7 @@ static int receive(acp_lane *lane, acp_request *r, const acp_envelope *want)
     acp_engine *e = lane->engine;
     struct hold hold;
     uint32_t slots[MAIL_WANTING];
-    struct heap *h = match_heap(e, e->job.own);
+    struct heap *h = mailbox_heap(e, e->job.own);
     if (!h)
         return lane_fail(lane, ACP_E_FULL, 0, 0);
     int rc = transaction_enter(&hold, lane, &mailbox_of(h)->section, h, mail_match_patience(lane));
@@ -175,7 +174,7 @@ int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t roo
 {
     struct hold hold;
     acp_engine *e = lane->engine;
-    struct heap *h = match_heap(e, e->job.own);
+    struct heap *h = mailbox_heap(e, e->job.own);
     struct letter *l = h ? mailbox_entry(h, taken) : NULL;
     if (!l || l->list != AMONG_TAKEN)
         return lane_fail(lane, ACP_E_HANDLE, 0, 0);
@@ -233,7 +232,7 @@ enum letter_state recv_state(const acp_request *r)
     if (likely(state == LETTER_DONE))
         return state;
     if (state == LETTER_FILLING)
-        lost = purge_filler_lost(e, l);
+        lost = mailbox_filler_lost(e, l);
     else if (state == LETTER_POSTED && (e->job.departed || e->job.leavers))
         lost = r->any ? any_source_lost(e, r->among) : r->peer && peer_gone(e, r->peer) != ACP_OK;
     if (!lost)

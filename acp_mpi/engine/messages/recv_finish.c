@@ -4,7 +4,6 @@
 #include "memory/transaction.h"
 #include "messages/mail_match.h"
 #include "messages/mailbox.h"
-#include "messages/match.h"
 #include "messages/message_send_queue.h"
 #include "messages/recv.h"
 #include "messages/request.h"
@@ -18,7 +17,7 @@ static int unpost(acp_lane *lane, acp_request *r)
 {
     struct hold hold;
     acp_engine *e = lane->engine;
-    struct heap *h = match_heap(e, e->job.own);
+    struct heap *h = mailbox_heap(e, e->job.own);
     int rc = transaction_enter(&hold, lane, &mailbox_of(h)->section, h, mail_match_patience(lane));
     if (rc != ACP_OK)
         return rc;
@@ -79,7 +78,7 @@ const void *acp_request_data(acp_lane *lane, acp_request *r)
     struct letter *l = r->letter;
     if (!l || !r->gathers)
         return NULL;
-    struct heap *h = match_heap(lane->engine, lane->engine->job.own);
+    struct heap *h = mailbox_heap(lane->engine, lane->engine->job.own);
     if (l->place == PLACE_HELD)
         return pull_wholly(lane, r) == ACP_OK ? r->own : NULL;
     return l->place == PLACE_BLOCK ? h->base + l->block : l->data;
@@ -127,14 +126,14 @@ static int withdraw(acp_lane *lane, acp_request *r)
         return rc;
     if (why != ACP_E_CANCELLED)
         lane->fault = fault;
-    mailbox_entry_put(lane, match_heap(lane->engine, lane->engine->job.own), r->letter);
+    mailbox_entry_put(lane, mailbox_heap(lane->engine, lane->engine->job.own), r->letter);
     return why;
 }
 
 static int receive_end(acp_lane *lane, acp_request *r, acp_envelope *got)
 {
     acp_engine *e = lane->engine;
-    struct heap *h = match_heap(e, e->job.own);
+    struct heap *h = mailbox_heap(e, e->job.own);
     int rc = ACP_E_CLOSED;
     if (r->era != e->mail.era) /* the heap is another */
         return lane_fail(lane, rc, 0, 0);

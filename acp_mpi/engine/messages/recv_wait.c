@@ -9,7 +9,6 @@
 #include "messages/pair_ring.h"
 #include "messages/flow.h"
 #include "messages/mailbox.h"
-#include "messages/match.h"
 #include "messages/recv.h"
 #include "messages/request.h"
 #include "operations/any_source.h"

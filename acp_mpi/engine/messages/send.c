@@ -56,7 +56,7 @@ static int keep_here(acp_lane *lane, acp_request *r)
 {
     acp_engine *e = lane->engine;
     struct landing *l = &r->landing;
-    struct heap *h = match_heap(e, e->job.own);
+    struct heap *h = mailbox_heap(e, e->job.own);
     uint64_t block = 0, size = l->size, part;
     if (!h)
         return ACP_E_FULL;
@@ -179,7 +179,7 @@ int send_advance(acp_lane *lane, acp_request *r, const acp_request *first)
     if (rc == ACP_OK)
         rc = request_fill(lane, r);
     if (rc != ACP_OK && rc != ACP_E_BUSY && rc != ACP_E_LOST)
-        mail_failed(lane, &r->landing);
+        deliver_failed(lane, &r->landing);
     return rc;
 }
 
@@ -207,7 +207,7 @@ static bool is_far(acp_engine *e, struct peer *to)
         return true;
     }
     if (unlikely(!atomic_load_explicit(&to->memory.heap, memory_order_relaxed)))
-        match_heap(e, to);
+        mailbox_heap(e, to);
     return atomic_load_explicit(&to->mail.far, memory_order_relaxed) && !to->lost;
 }
 

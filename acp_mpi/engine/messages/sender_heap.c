@@ -63,7 +63,7 @@ static bool is_held_for(const struct heap *h, uint64_t block, uint64_t slot)
 
 /* The word that names the block becomes 0 as it goes: a later request, for example one of a dead receiver, does not
  * take another's block for it. */
-int held_give(acp_lane *lane, struct heap *h, uint64_t block, uint64_t slot, int64_t patience_ns)
+int sender_heap_give(acp_lane *lane, struct heap *h, uint64_t block, uint64_t slot, int64_t patience_ns)
 {
     struct hold hold;
     if (block < BLOCK_HEAD || !size_class_plausible(h, block - BLOCK_HEAD) ||

@@ -28,7 +28,7 @@ int sender_heap_take(acp_lane *lane, struct heap *h, const struct peer *to, uint
 /* All bytes are there: the block is the receiver's once it gets this address. */
 acp_ga_t sender_heap_hand_over(acp_engine *e, struct heap *h, struct peer *to, uint64_t block);
 /* The receiver in `slot` needs it no more. ACP_E_BLOCK: it was its no more before. */
-int held_give(acp_lane *lane, struct heap *h, uint64_t block, uint64_t slot, int64_t patience_ns);
+int sender_heap_give(acp_lane *lane, struct heap *h, uint64_t block, uint64_t slot, int64_t patience_ns);
 /* A block that has not been handed over goes back. ACP_E_BUSY: not yet, another holds the heap. */
 int sender_heap_drop(acp_lane *lane, struct heap *h, uint64_t block, int64_t patience_ns);
 /* Blocks that dead receivers have not read go back; false: not all, another holds the heap. Leader only. */

@@ -7,7 +7,7 @@
 #include "membership/team.h"
 #include "memory/heap.h"
 #include "memory/transaction.h"
-#include "messages/match.h"
+#include "messages/mailbox.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -110,13 +110,13 @@ static inline void pages_give(struct pages p)
 
 static inline struct mailbox *box_of(acp_engine *e)
 {
-    return mailbox_of(match_heap(e, e->job.own));
+    return mailbox_of(mailbox_heap(e, e->job.own));
 }
 
 /* How many bytes nobody may have waited for. */
 static inline void set_bound(acp_engine *e, acp_lane *lane, uint64_t bytes)
 {
-    struct heap *h = match_heap(e, e->job.own);
+    struct heap *h = mailbox_heap(e, e->job.own);
     struct hold hold;
     CHECK(transaction_enter(&hold, lane, &mailbox_of(h)->section, h, ACP_FOREVER) == ACP_OK);
     pthread_mutex_lock(&e->lock); /* for whoever only looks */

@@ -4,7 +4,6 @@
 #include "memory/heap.h"
 #include "memory/transaction.h"
 #include "messages/mailbox.h"
-#include "messages/match.h"
 #include "progress/progress.h"
 #include "progress/reactor.h"
 
@@ -188,7 +187,7 @@ static struct heap *bring_late(struct cluster *c)
     cluster_start(c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
     acp_engine *e = c->engines[0];
     acp_lane *sender = acp_engine_lane(c->engines[1]);
-    struct heap *h = match_heap(e, e->job.own);
+    struct heap *h = mailbox_heap(e, e->job.own);
     acp_context_ends(e, LATE);
     UNTIL(!e->mail.losses && progress_leader_try(e));
     reactor_arm(e, false);

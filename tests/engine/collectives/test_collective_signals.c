@@ -4,7 +4,7 @@
 #include "core/engine_state.h"
 #include "memory/transaction.h"
 #include "messages/eager_slot.h"
-#include "messages/match.h"
+#include "messages/mailbox.h"
 
 static struct {
     _Atomic bool inside, over;
@@ -25,7 +25,7 @@ static void *keep_mailbox(void *engine)
     acp_engine *e = engine;
     struct hold hold;
     acp_lane *lane = acp_lane_take(e);
-    CHECK(transaction_enter(&hold, lane, &box_of(e)->section, match_heap(e, e->job.own), 0) == ACP_OK);
+    CHECK(transaction_enter(&hold, lane, &box_of(e)->section, mailbox_heap(e, e->job.own), 0) == ACP_OK);
     atomic_store(&stage.inside, true);
     UNTIL(atomic_load(&stage.over));
     transaction_leave(&hold);

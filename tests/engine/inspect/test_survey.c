@@ -81,7 +81,7 @@ static void a_quiet_heap(acp_engine *e, acp_lane *lane)
 static void a_heap_that_is_being_changed(acp_engine *e)
 {
     struct survey s;
-    struct section *section = &match_heap(e, e->job.own)->head->section;
+    struct section *section = &mailbox_heap(e, e->job.own)->head->section;
     uint64_t version = section->version;
     __atomic_store_n(&section->version, version | 1, __ATOMIC_RELEASE);
     CHECK(heap_walk_rank(e->memory.fd, e->row.nonce, CELLS, &s) == ACP_OK && !s.whole);

@@ -5,7 +5,7 @@
 #include "core/state/peer.h"
 #include "memory/heap.h"
 #include "memory/transaction.h"
-#include "messages/match.h"
+#include "messages/mailbox.h"
 #include "peers/peer.h"
 
 #include <dirent.h>
@@ -144,7 +144,7 @@ static void a_handler_closes_it_and_raises(void)
     acp_engine *e = c.engines[0];
     e->config.tick = close_and_raise;
     e->config.tick_context = e;
-    intruder.heap = match_heap(e, e->job.own);
+    intruder.heap = mailbox_heap(e, e->job.own);
     intruder.lane = acp_lane_take(e);
     acp_lane *lane = acp_lane_take(e);
     CHECK(pthread_create(&thread, NULL, keep_busy, NULL) == 0);
@@ -167,7 +167,7 @@ static void a_message_after_the_end(void)
     acp_request *r = ireceive(acp_engine_lane(c.engines[1]), 0, 5, p.theirs, LARGE);
     paint(p.mine, LARGE, 1);
     paint(p.theirs, LARGE, 2);
-    CHECK(match_heap(c.engines[0], peer_of_slot(c.engines[0], 1)));
+    CHECK(mailbox_heap(c.engines[0], peer_of_slot(c.engines[0], 1)));
     acp_engine_hold(c.engines[1]);
     acp_engine_close(c.engines[1]);
     post_message(acp_engine_lane(c.engines[0]), 1, 5, p.mine, LARGE);

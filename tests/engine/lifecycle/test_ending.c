@@ -284,7 +284,7 @@ static void what_has_come_and_has_no_place_yet_is_waited_for(void)
     acp_engine *e = c.engines[0];
     acp_lane *lane = acp_engine_lane(e);
     struct peer *p = peer_of_slot(e, 1);
-    struct heap *h = match_heap(e, e->job.own);
+    struct heap *h = mailbox_heap(e, e->job.own);
     CHECK(transaction_enter(&hold, lane, &mailbox_of(h)->section, h, ACP_FOREVER) == ACP_OK);
     post_message(acp_engine_lane(c.engines[1]), 0, 3, &word, 8);
     UNTIL(e->mail.late);

@@ -6,7 +6,7 @@
 #include "memory/heap.h"
 #include "memory/transaction.h"
 #include "messages/flow.h"
-#include "messages/match.h"
+#include "messages/mailbox.h"
 #include "messages/request.h"
 #include "peers/peer.h"
 #include "progress/doorbell.h"
@@ -140,7 +140,7 @@ static void an_interrupted_return(struct cluster *c, uint32_t rank, acp_engine *
     small_mailbox(rank, e, lane);
     if (rank == 0) {
         uint64_t before = used(lane);
-        struct heap *h = match_heap(e, e->job.own);
+        struct heap *h = mailbox_heap(e, e->job.own);
         struct hold hold;
         paint(room, LONG, 7);
         post_message(lane, 1, 5, room, LONG);

@@ -18,14 +18,14 @@ static struct eager_slot *const slot = &((struct mailbox *)(void *)head.root)->e
 static _Atomic uint32_t brought, recalled; /* to the mailbox: by the receiver, or the sender */
 static _Atomic uint32_t taken;
 
-struct heap *match_heap(acp_engine *e, struct peer *p)
+struct heap *mailbox_heap(acp_engine *e, struct peer *p)
 {
     (void)e;
     (void)p;
     return &heap;
 }
 
-bool purge_finished_has(const struct mailbox *box, uint64_t context)
+bool mailbox_context_ended(const struct mailbox *box, uint64_t context)
 {
     (void)box;
     (void)context;

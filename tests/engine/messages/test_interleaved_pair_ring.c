@@ -35,7 +35,7 @@ static struct ring_line *lines;
 static pthread_mutex_t section; /* of the mailbox */
 static uint32_t brought, mailed, taken; /* each thread counts what it has seen to have happened */
 
-struct heap *match_heap(acp_engine *e, struct peer *p)
+struct heap *mailbox_heap(acp_engine *e, struct peer *p)
 {
     (void)e;
     (void)p;

@@ -7,13 +7,12 @@
 #include "memory/transaction.h"
 #include "memory/transaction_lock.h"
 #include "messages/mailbox.h"
-#include "messages/match.h"
 #include "transport/frame.h"
 #include "transport/link.h"
 
 static struct mailbox *box_of(acp_engine *e)
 {
-    return mailbox_of(match_heap(e, e->job.own));
+    return mailbox_of(mailbox_heap(e, e->job.own));
 }
 
 static uint64_t kept(acp_engine *e)

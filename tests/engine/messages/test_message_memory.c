@@ -3,7 +3,6 @@
 #include "core/engine_state.h"
 #include "memory/heap.h"
 #include "messages/mailbox.h"
-#include "messages/match.h"
 #include "messages/request.h"
 
 /* Past the bound the bytes stay with who sent them, past that of the envelopes sends wait. */
@@ -58,7 +57,7 @@ static void wanted_meanwhile(struct cluster *c, uint32_t rank, acp_engine *e, ac
     struct acp_call call;
     acp_handle_t pending;
     unsigned char *data = malloc(SIZE);
-    const struct heap *theirs = match_heap(c->engines[1], c->engines[1]->job.own);
+    const struct heap *theirs = mailbox_heap(c->engines[1], c->engines[1]->job.own);
     CHECK(AGAIN(acp_heap_look(lane, rank, &before, &call, &pending)) == ACP_OK);
     box_of(e)->bound = 64 << 10;
     meet(e);

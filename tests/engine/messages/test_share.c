@@ -215,7 +215,7 @@ int main(void)
 {
     struct cluster c;
     cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
-    match_heap(c.engines[1], peer_of_slot(c.engines[1], 0));
+    mailbox_heap(c.engines[1], peer_of_slot(c.engines[1], 0));
     cluster_run(&c, a_storm); /* and the peers are attached */
     for (uint32_t i = 0; i < 2; i++) {
         uint64_t room = i ? SIZE : SIZE / 2 + 3;

@@ -5,7 +5,7 @@
 #include "core/state/peer.h"
 #include "memory/heap.h"
 #include "memory/transaction.h"
-#include "messages/match.h"
+#include "messages/mailbox.h"
 #include "operations/protocol_shm.h"
 #include "peers/peer.h"
 #include "progress/progress.h"
@@ -299,7 +299,7 @@ static void messages_come_to_a_mailbox_that_is_held(void)
     acp_engine *e = c.engines[1];
     acp_lane *sender = acp_engine_lane(c.engines[0]), *receiver = acp_engine_lane(e);
     acp_request *sends[MESSAGES];
-    struct heap *h = match_heap(e, e->job.own);
+    struct heap *h = mailbox_heap(e, e->job.own);
     CHECK(transaction_enter(&hold, receiver, &mailbox_of(h)->section, h, ACP_FOREVER) == ACP_OK);
     pthread_mutex_lock(&e->lock); /* none is taken before all are sent */
     choose(e);
