@@ -59,6 +59,13 @@ def test_operators_change_code_and_nothing_else(engine):
     assert mutant.apply() == CODE.replace("return a + 1;", "return a;")
 
 
+def test_a_function_s_name_is_neither_an_attribute_s_nor_a_macro_s(engine):
+    weak = "__attribute__((weak)) void point(void) {}\n"
+    fast = "static __attribute__((always_inline)) FAST int folded(int a)\n{\n    return a;\n}\n"
+    engine.write_text("ATOMIC(swap, int)\nATOMIC(add, int)\n\n" + CODE + weak + fast)
+    assert [each.name for each in source.functions(engine)] == ["f", "one", "point", "folded"]
+
+
 def test_entries_are_found_wherever_their_function_is(engine):
     (entry,) = source.entries()
     assert (entry.line, entry.tests) == (5, ("test_none",))
