@@ -1,4 +1,4 @@
-"""The heap: blocks on any rank, by the interface in `api.md`."""
+"""The heap: blocks on any rank, by the interface in `c_names.md`."""
 
 import itertools
 
