@@ -120,8 +120,8 @@ def mark_up(app, what, name, obj, options, lines):
     text = "\n".join(lines).replace("*", r"\*")
     text = re.sub(r"`([^`]+)`", lambda m: link(m).replace(r"\*", "*"), text)
     text = re.sub(r"\bpaper (\d{3})\b", r":doc:`paper \1 </sources>`", text)
-    errors = "|".join(each for each in acp.__all__ if each.endswith("Error"))
-    text = re.sub(rf"(?<![\w.`/])({errors})(?![\w`])", r":py:obj:`\1 <acp_mpi.\1>`", text)
+    bare = "|".join(each for each in acp.__all__ if each.endswith("Error") or each.isupper())
+    text = re.sub(rf"(?<![\w.`/])({bare})(?![\w`])", r":py:obj:`\1 <acp_mpi.\1>`", text)
     lines[:] = text.split("\n")
 
 

@@ -280,7 +280,8 @@ ORDINARY = re.compile(
 )
 ROAD = re.compile(r"\broads?\b", re.IGNORECASE)
 FOR_USERS = [
-    page for page in [launch.ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+    page for page in [launch.ROOT / "README.md", *sorted(DOCS.glob("*.md")),
+                      *sorted(DOCS.glob("reference/*.md"))]
     if page.name != "architecture.md"
 ]  # fmt: skip
 
