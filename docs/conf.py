@@ -113,6 +113,8 @@ def mark_up(app, what, name, obj, options, lines):
             if inspect.isroutine(member) and member.__doc__:
                 return f":py:obj:`{text} <acp_mpi.{owner.__name__}.{plain}>`"
             return f"``{text}``"
+        if plain in ("wait", "test") and "request" in match.string[: match.start()].lower():
+            return f"``{text}``"  # the method of a request
         if plain in acp.__all__ and not name.endswith(f".{plain}"):
             return f":py:obj:`{text} <acp_mpi.{plain}>`"
         return f"``{text}``"
