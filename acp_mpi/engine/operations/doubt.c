@@ -66,7 +66,7 @@ static void ask_all(acp_lane *lane)
         return;
     e->ops.doubted_at = now;
     for (struct peer *p = NULL; (p = peer_next(e, p));) {
-        if (p->lost || !next_from(e, p, 0))
+        if (p->lost || !(p->ring.backlog || next_from(e, p, 0))) /* a tail beyond all cells makes a ring look full */
             continue;
         any = true;
         shm_ring_doubt(e, p);
