@@ -96,8 +96,9 @@ def sources() -> Path:
 
 def build(python: str, tools: Path, programs: Path) -> Path:
     """Build a wheel for a Python; return its path in dist/."""
-    raw = WORK / "raw"
-    shutil.rmtree(raw, ignore_errors=True)
+    raw, meson = WORK / "raw", WORK / "meson"
+    for folder in (raw, meson):
+        shutil.rmtree(folder, ignore_errors=True)
     time = run("git", "log", "-1", "--format=%ct").strip()
     settings = {
         "CC": str(programs / "cc"),
@@ -106,7 +107,8 @@ def build(python: str, tools: Path, programs: Path) -> Path:
         "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",  # patchelf
     }
     wheel = ("wheel", "-q", "--no-deps", "--no-cache-dir", "--wheel-dir", raw)
-    run(python, "-m", "pip", *wheel, sources(), **settings)
+    always = f"--config-settings=build-dir={meson}"  # its name is in what is built
+    run(python, "-m", "pip", *wheel, always, sources(), **settings)
     (built,) = raw.glob("*.whl")
     plat = f"manylinux_{GLIBC.replace('.', '_')}_{platform.machine()}"
     run(tools / "auditwheel", "repair", "--strip", "--plat", plat, "-w", OUT, built, **settings)
