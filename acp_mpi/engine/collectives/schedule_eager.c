@@ -181,7 +181,12 @@ int schedule_eager_close(acp_lane *lane, acp_collective *c)
     if (!c->closes)
         eager_slot_close(lane->engine);
     c->closes = c->heavy = true;
-    int rc = c->cleared ? ACP_OK : eager_slot_flush(lane);
+    if (c->cleared)
+        return ACP_OK;
+    bool moved;
+    int rc = eager_slot_flush(lane, &moved);
     c->cleared = rc == ACP_OK;
+    if (moved) /* one may belong to a background collective that has been driven already */
+        atomic_store(&lane->engine->collectives.news, true);
     return rc;
 }

@@ -107,10 +107,9 @@ int deliver_fill_vm(acp_lane *lane, const struct landing *l, uint64_t at, const 
                              : process_vm_writev((pid_t)to->row.pid, &here, 1, &there, 1, 0);
         int error = errno;
         if (n <= 0) {
-            bool refused = error == EPERM || error == ENOSYS || error == EACCES;
-            int rc = to->lost || error == ESRCH ? ACP_E_LOST : refused ? ACP_E_BUSY : ACP_E_SYSTEM;
-            if (refused)
-                to->shm.vm_refused = 1;
+            int rc = to->lost || error == ESRCH   ? ACP_E_LOST
+                     : peer_vm_refused(to, error) ? ACP_E_BUSY
+                                                  : ACP_E_SYSTEM;
             if (rc == ACP_E_LOST)
                 peer_mark_lost(lane->engine, to);
             lane_fail(lane, rc, 0, size);

@@ -162,7 +162,7 @@ bool eager_slot_take(acp_engine *e, acp_envelope *m, void *buffer)
 }
 
 /* Moves a slot's message to its receiver's mailbox, as if it had come there. ACP_E_BUSY: not yet. */
-static int slot_deliver(acp_lane *lane, struct peer *to, struct eager_slot *s)
+static int slot_deliver(acp_lane *lane, struct peer *to, struct eager_slot *s, bool *moved)
 {
     acp_engine *e = lane->engine;
     struct landing landing;
@@ -171,22 +171,21 @@ static int slot_deliver(acp_lane *lane, struct peer *to, struct eager_slot *s)
     int rc = match_arrive(lane, to, &m, s->data, true, e->self, &landing);
     if (rc == ACP_OK) {
         __atomic_fetch_add(&s->state, EAGER_TURN, __ATOMIC_RELAXED);
-        if (to == e->job.own)
-            /* it may belong to a background collective that has been driven already */
-            atomic_store(&e->collectives.news, true);
+        *moved = true;
     }
     become(s, rc == ACP_OK ? EAGER_EMPTY : EAGER_FULL);
     return rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED ? rc : ACP_OK; /* no room: it is taken from where it is */
 }
 
-int eager_slot_flush(acp_lane *lane)
+int eager_slot_flush(acp_lane *lane, bool *moved)
 {
     acp_engine *e = lane->engine;
     struct eager *eager = eager_of(e, e->job.own);
     int rc = ACP_OK;
+    *moved = false;
     for (uint32_t i = 0; eager && rc == ACP_OK && i < EAGER_SLOTS; i++)
         if (claim_full(&eager->slots[i]))
-            rc = slot_deliver(lane, e->job.own, &eager->slots[i]);
+            rc = slot_deliver(lane, e->job.own, &eager->slots[i], moved);
     return rc;
 }
 
@@ -194,11 +193,12 @@ int eager_slot_flush(acp_lane *lane)
 int eager_slot_recall(acp_lane *lane, struct peer *to, uint64_t context)
 {
     uint32_t source = lane->engine->rank;
+    bool moved;
     struct eager *eager = eager_of(lane->engine, to);
     struct eager_slot *s = eager ? &eager->slots[eager_slot_of(context, source)] : NULL;
     for (uint32_t i = 0; s && i < LOOKS && is_of(s, context, source); i++) {
         if (claim_message(s, context, source))
-            return slot_deliver(lane, to, s);
+            return slot_deliver(lane, to, s, &moved);
         if (__atomic_load_n(&s->state, __ATOMIC_SEQ_CST) % EAGER_STATES != EAGER_CLAIMED)
             break;
         sched_yield();

@@ -49,9 +49,10 @@ void eager_slot_found(acp_engine *e, uint64_t context, uint32_t source, bool is)
 /* The message is taken; `m`, with its context, its source and the size of the buffer, becomes its envelope. */
 bool eager_slot_take(acp_engine *e, acp_envelope *m, void *buffer);
 void eager_slot_purge(acp_engine *e); /* drops messages of finished contexts, which no step will take */
-/* No slot is filled from now on; then their messages are moved to the mailbox; ACP_E_BUSY: not all yet. */
+/* No slot is filled from now on; then their messages are moved to the mailbox (`moved`: some were); ACP_E_BUSY: not all
+ * yet. */
 void eager_slot_close(acp_engine *e);
-int eager_slot_flush(acp_lane *lane);
+int eager_slot_flush(acp_lane *lane, bool *moved);
 void eager_slot_open(acp_engine *e);
 
 #endif

@@ -289,8 +289,7 @@ static int message_bring(acp_lane *lane, struct peer *to, const acp_envelope *e,
     struct letter *letter = landing->letter;
     if (unlikely(landing->late)) {
         told(lane->engine, to);
-        atomic_fetch_or(&to->shm.doors->looks, LOOK_MAIL);
-        doorbell_ring(lane->engine, to);
+        peer_must_look(lane->engine, to, LOOK_MAIL);
         return ACP_OK;
     }
     if (!landing->matched) {

@@ -108,7 +108,7 @@ static bool near(acp_engine *e, const acp_request *r)
 static bool soon_crowded(struct request_wait *w)
 {
     acp_engine *e = w->engine;
-    uint32_t yields = atomic_load_explicit(&e->progress.yields, memory_order_relaxed);
+    uint32_t yields = atomic_load_explicit(&e->mail.yields, memory_order_relaxed);
     bool done = one_done(w);
     if (done || !w->near)
         return done;
@@ -119,7 +119,7 @@ static bool soon_crowded(struct request_wait *w)
     }
     yields = done ? yields + YIELDS_LEAST : yields / 2;
     yields = yields < YIELDS_LEAST ? YIELDS_LEAST : yields > YIELDS_MOST ? YIELDS_MOST : yields;
-    atomic_store_explicit(&e->progress.yields, yields, memory_order_relaxed);
+    atomic_store_explicit(&e->mail.yields, yields, memory_order_relaxed);
     return done;
 }
 

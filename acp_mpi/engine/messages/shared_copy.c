@@ -124,8 +124,7 @@ static bool vm_read(struct peer *from, uint64_t address, unsigned char *to, uint
         struct iovec here = {to, size}, there = {(void *)(uintptr_t)address, size};
         ssize_t n = process_vm_readv((pid_t)from->row.pid, &here, 1, &there, 1, 0);
         if (n <= 0) {
-            if (errno == EPERM || errno == ENOSYS || errno == EACCES)
-                from->shm.vm_refused = 1;
+            peer_vm_refused(from, errno);
             return false;
         }
         address += (uint64_t)n;

@@ -169,6 +169,20 @@ void peers_cast_out(acp_engine *e)
         peer_mark_lost(e, p);
 }
 
+bool peer_vm_refused(struct peer *p, int error)
+{
+    bool refused = error == EPERM || error == ENOSYS || error == EACCES;
+    if (refused)
+        p->shm.vm_refused = 1;
+    return refused;
+}
+
+void peer_must_look(acp_engine *e, const struct peer *p, uint32_t at)
+{
+    atomic_fetch_or(&p->shm.doors->looks, at);
+    doorbell_ring(e, p);
+}
+
 bool peer_own_shortage(int error)
 {
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;

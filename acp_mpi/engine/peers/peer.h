@@ -12,6 +12,9 @@ struct peer *peer_of_slot(acp_engine *e, uint32_t slot);
 struct peer *peer_known(acp_engine *e, uint32_t slot); /* NULL: never talked to */
 int peer_attach(acp_engine *e, struct peer *p); /* its relation, or a status */
 void peer_watch(acp_engine *e, struct peer *p);
+/* The error of process_vm_* on a peer: true if the system does not permit it, and so would not the next time. */
+bool peer_vm_refused(struct peer *p, int error);
+void peer_must_look(acp_engine *e, const struct peer *p, uint32_t at); /* LOOK_*: rings for its leader, too */
 bool peer_own_shortage(int error); /* an error for want of something of this process, not of the peer */
 void peer_mark_lost(acp_engine *e, struct peer *p); /* from anywhere; the leader does the rest */
 void peer_said_lost(acp_engine *e, struct peer *p); /* reported by another process */

@@ -33,6 +33,12 @@ static bool take(acp_engine *e, uint64_t context, uint64_t *value)
     return is;
 }
 
+static int flush(acp_lane *lane)
+{
+    bool moved;
+    return eager_slot_flush(lane, &moved);
+}
+
 static uint64_t receive(acp_lane *lane, uint64_t context)
 {
     uint64_t value;
@@ -48,6 +54,7 @@ static void one_at_a_time(void)
 {
     struct cluster c;
     uint64_t value;
+    bool moved;
     cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
     acp_engine *e = c.engines[1];
     acp_lane *lane = acp_engine_lane(e);
@@ -64,7 +71,8 @@ static void one_at_a_time(void)
     CHECK(take(e, 5, &value) && value == 50 && !take(e, 5, &value));
     CHECK(put(&c, 6, 60));
     eager_slot_close(e);
-    CHECK(AGAIN(eager_slot_flush(lane)) == ACP_OK && !take(e, 6, &value));
+    CHECK(AGAIN(eager_slot_flush(lane, &moved)) == ACP_OK && moved && !take(e, 6, &value));
+    CHECK(eager_slot_flush(lane, &moved) == ACP_OK && !moved);
     CHECK(!put(&c, 7, 70)); /* they are closed */
     CHECK(receive(lane, 6) == 60);
     eager_slot_open(e);
@@ -95,7 +103,7 @@ static void send_all(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *
                 CHECK(take(e, i, &value));
         if (!value) {
             eager_slot_close(e);
-            CHECK(AGAIN(eager_slot_flush(lane)) == ACP_OK);
+            CHECK(AGAIN(flush(lane)) == ACP_OK);
             value = receive(lane, i);
             eager_slot_open(e);
         }
@@ -128,7 +136,7 @@ static void nothing_is_left_in_what_is_closed(struct cluster *c)
             continue;
         }
         eager_slot_close(e);
-        CHECK(AGAIN(eager_slot_flush(lane)) == ACP_OK && !eager_slot_has(e, i, 0));
+        CHECK(AGAIN(flush(lane)) == ACP_OK && !eager_slot_has(e, i, 0));
         CHECK(receive(lane, i) == i);
         eager_slot_open(e);
     }
@@ -239,7 +247,7 @@ static void what_came_too_late_is_gone(void)
     for (uint64_t i = 0; i < 2000; i++)
         purge_finished_add(e, 5000 + i, false);
     eager_slot_close(e);
-    CHECK(AGAIN(eager_slot_flush(acp_engine_lane(e))) == ACP_OK && box->kept == 0);
+    CHECK(AGAIN(flush(acp_engine_lane(e))) == ACP_OK && box->kept == 0);
     eager_slot_open(e);
     cluster_stop(&c);
 }

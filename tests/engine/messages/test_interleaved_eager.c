@@ -95,8 +95,9 @@ static bool take(void)
 /* As who is to sleep does: from then on it looks at its mailbox only. */
 static void close_and_clear(void)
 {
+    bool moved;
     eager_slot_close(&receiver);
-    MUST(eager_slot_flush(&receiver.lanes[LANE_CALLER]) == ACP_OK);
+    MUST(eager_slot_flush(&receiver.lanes[LANE_CALLER], &moved) == ACP_OK);
 }
 
 static void take_or_close(void)

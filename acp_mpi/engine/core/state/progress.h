@@ -39,7 +39,6 @@ struct progress_state {
     uint64_t timer_at; /* time for which the timer is set; 0: not set */
     _Atomic uint32_t unrung_words; /* words that threads wait for and some writers change without a ring */
     bool crowded; /* more ranks here than processors for them */
-    _Atomic uint32_t yields; /* yields worth while before a sleep when crowded; 0: none has been tried */
 };
 
 #endif
