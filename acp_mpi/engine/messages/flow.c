@@ -22,7 +22,7 @@ struct courier *flow_of(acp_engine *e, struct peer *p)
 {
     struct courier *c = p->mail.courier;
     _Static_assert(sizeof *c <= KEPT_SMALL, "memory is kept for one");
-    if (c || !(c = mail_memory(e, sizeof *c)))
+    if (c || !(c = reserve_take(e, sizeof *c)))
         return c;
     *c = (struct courier){.peer = p};
     c->parcels_end = &c->parcels;

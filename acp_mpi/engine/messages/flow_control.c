@@ -24,7 +24,7 @@ static void take_back(acp_lane *lane, struct courier *c, uint64_t id, const void
                       uint64_t size)
 {
     struct parcel *p = flow_send_new(lane->engine, c, id);
-    if (!p || !(p->own = mail_memory(lane->engine, size))) {
+    if (!p || !(p->own = reserve_take(lane->engine, size))) {
         peer_mark_lost(lane->engine, c->peer); /* the bytes that it waits for are lost */
         return;
     }

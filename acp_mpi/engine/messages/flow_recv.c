@@ -166,7 +166,7 @@ static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
         if (!landing.open && !landing.held)
             return ACP_OK;
         _Static_assert(sizeof *d <= KEPT_SMALL, "memory is kept for one");
-        if (!(d = mail_memory(e, sizeof *d))) {
+        if (!(d = reserve_take(e, sizeof *d))) {
             deliver_failed(lane, &landing);
             return ACP_E_SYSTEM;
         }
@@ -265,7 +265,7 @@ void flow_recv_retry(acp_lane *lane, struct courier *c)
 {
     for (struct late *l; (l = c->late);) {
         int rc = ACP_E_FULL;
-        if (provided(lane->engine))
+        if (reserve_ready(lane->engine))
             rc = frame_here(lane, c, &l->message, l->size ? l->payload : NULL, l->size);
         if (not_yet(rc)) {
             flow_retry(lane->engine, rc);
@@ -297,7 +297,7 @@ static void bring_late(acp_lane *lane, struct courier *c, uint64_t stuck)
 static void come_later(acp_lane *lane, struct courier *c, const struct message *m,
                        const unsigned char *payload, uint64_t size, int rc)
 {
-    struct late *l = mail_memory(lane->engine, sizeof *l + size);
+    struct late *l = reserve_take(lane->engine, sizeof *l + size);
     if (!l) {
         peer_mark_lost(lane->engine, c->peer); /* else the frame is lost */
         return;

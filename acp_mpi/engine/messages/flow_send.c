@@ -64,7 +64,7 @@ static bool may_bring(const struct courier *c, uint64_t size)
 
 struct parcel *flow_send_new(acp_engine *e, struct courier *c, uint64_t id)
 {
-    struct parcel *p = mail_memory(e, sizeof *p);
+    struct parcel *p = reserve_take(e, sizeof *p);
     _Static_assert(sizeof *p <= KEPT_SMALL, "memory is kept for one");
     if (!p)
         return NULL;

@@ -20,7 +20,7 @@ bool flows_push(acp_lane *lane)
     bool any = false;
     atomic_store(&e->mail.due, false);
     for (struct courier *c = e->mail.couriers; c; c = c->next) {
-        if (!provided(e)) {
+        if (!reserve_ready(e)) {
             flow_retry(e, ACP_E_FULL);
             break;
         }

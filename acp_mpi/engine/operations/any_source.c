@@ -146,7 +146,7 @@ void any_source_guard(acp_engine *e)
     struct tree all = tree_of(e), look = all;
     uint32_t count, slot, at = 0, lowest = e->self;
     const uint32_t *mates = rank_table_mates(e, &count);
-    if (!e->job.guards || e->stopping)
+    if (!e->ops.guards || e->stopping)
         return;
     peer_liveness_watch(e);
     if (all.firsts && count)
@@ -167,7 +167,7 @@ void any_source_asked(acp_engine *e, struct peer *from, uint64_t known)
     notices_say_ends(&e->lanes[LANE_LOCKED], from);
     if (known && known <= ACP_RANKS_MAX)
         newcomers_find(e, known - 1);
-    e->job.guards = true;
+    e->ops.guards = true;
     any_source_guard(e);
 }
 
@@ -183,7 +183,7 @@ void any_source_watch(acp_engine *e, const acp_sources *s)
     }
     if (count > WATCHED_MOST) {
         pthread_mutex_lock(&e->lock);
-        e->job.guards = true;
+        e->ops.guards = true;
         any_source_guard(e);
         pthread_mutex_unlock(&e->lock);
     }
@@ -193,10 +193,10 @@ void any_source_watch(acp_engine *e, const acp_sources *s)
  * would not learn of the next one. */
 void any_source_polled(acp_engine *e, const acp_sources *s)
 {
-    uint64_t now = linux_now_ns(), last = atomic_load_explicit(&e->mail.polled_at, memory_order_relaxed);
+    uint64_t now = linux_now_ns(), last = atomic_load_explicit(&e->ops.polled_at, memory_order_relaxed);
     if (now - last < (uint64_t)ANYBODY_NS)
         return;
-    atomic_store_explicit(&e->mail.polled_at, now, memory_order_relaxed);
+    atomic_store_explicit(&e->ops.polled_at, now, memory_order_relaxed);
     if (last)
         any_source_watch(e, s);
 }

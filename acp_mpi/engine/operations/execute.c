@@ -149,11 +149,11 @@ uint64_t execute_atomics(acp_lane *lane, uint8_t kind, const struct translation 
     if (!translate_enter(s, ROLE_SRC))
         return 0;
     for (; i < end; i++) {
-        acp_ga_t src = at(ga, i);
+        acp_ga_t src = acp_column_at(ga, i);
         if (!translate_covers(s, src, width))
             break;
-        uint64_t before = apply(kind, s->base + (src - s->low), at(value, i),
-                                compare.data ? at(compare, i) : 0);
+        uint64_t before = apply(kind, s->base + (src - s->low), acp_column_at(value, i),
+                                compare.data ? acp_column_at(compare, i) : 0);
         if (old)
             old[i] = before;
     }
@@ -187,8 +187,7 @@ static int vm_transfer(acp_lane *lane, bool write, unsigned char *mine,
         translate_leave(t, role);
         if (n > 0) {
             done += (uint64_t)n;
-        } else if (error == EPERM || error == ENOSYS || error == EACCES) {
-            p->shm.vm_refused = 1;
+        } else if (peer_vm_refused(p, error)) {
             rc = ACP_E_BUSY;
         } else if (error == ESRCH) {
             peer_mark_lost(lane->engine, p);

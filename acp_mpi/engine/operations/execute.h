@@ -34,7 +34,7 @@ int execute_read(acp_lane *lane, void *dst, const struct translation *s, acp_ga_
                  uint64_t size);
 
 /* Another thread may be changing the column: the value that is checked must be the one that is used. */
-static inline uint64_t at(acp_column c, uint64_t i)
+static inline uint64_t acp_column_at(acp_column c, uint64_t i)
 {
     uint64_t value;
     __builtin_memcpy(&value, c.data + (int64_t)i * c.stride, sizeof value);

@@ -1,7 +1,6 @@
 /* Notices of ranks that are lost or leave: sent to all that this process is in touch with, and received from them.
  * With the lock held. */
 #include "operations/notices.h"
-#include "base/linux.h"
 #include "core/state/peer.h"
 #include "operations/protocol_shm.h"
 #include "operations/route.h"
@@ -131,10 +130,7 @@ void notices_leave_heard(acp_lane *lane, struct peer *p, const struct message *m
         p->ends_high = ends.high;
         p->left = p->alone = true;
     }
-    if (!p->leaving) {
-        p->leaving = linux_now_ns();
-        atomic_fetch_add(&e->job.leavers, 1);
-    }
+    peer_said_leaving(e, p);
     p->meetings = m->after;
     p->met_key = m->b;
     if (m->a == SAID_ALL) {

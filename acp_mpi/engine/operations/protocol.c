@@ -89,7 +89,7 @@ static void command_carry(acp_lane *lane, struct op *op)
     acp_engine *e = lane->engine;
     struct message *c = &op->command;
     if (op->call) {
-        call_run(lane, op);
+        remote_call_run(lane, op);
         return;
     }
     if (layout_is_atomic(c->kind)) {

@@ -96,7 +96,7 @@ acp_handle_t acp_icall(acp_lane *lane, struct acp_call *c, acp_handle_t order)
     return rc == ACP_E_BUSY ? call_submit(lane, c, order, false) : 0;
 }
 
-void call_run(acp_lane *lane, struct op *op)
+void remote_call_run(acp_lane *lane, struct op *op)
 {
     int rc = remote_call_run_method(lane, op->call);
     if (rc == ACP_E_BUSY) {

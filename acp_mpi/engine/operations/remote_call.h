@@ -23,7 +23,7 @@ struct op;
 int remote_call_run_method(acp_lane *lane, struct acp_call *call);
 
 /* Calls, with the lock held */
-void call_run(acp_lane *lane, struct op *op); /* here */
+void remote_call_run(acp_lane *lane, struct op *op); /* here */
 void remote_call_send(acp_lane *lane, struct op *op);
 struct message remote_call_message(const acp_lane *lane, const struct op *op);
 void remote_call_reply(acp_lane *lane, struct op *op, const struct message *m,

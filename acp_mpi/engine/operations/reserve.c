@@ -10,23 +10,23 @@
 
 #include <stdlib.h>
 
-static const size_t kept_size[MAIL_KEPT] = {KEPT_SMALL, KEPT_SMALL, KEPT_SMALL + FRAME_PAYLOAD_MOST};
+static const size_t kept_size[RESERVE_BLOCKS] = {KEPT_SMALL, KEPT_SMALL, KEPT_SMALL + FRAME_PAYLOAD_MOST};
 
-static bool mail_memory_provide(acp_engine *e)
+static bool blocks_provide(acp_engine *e)
 {
-    for (uint32_t i = 0; i < MAIL_KEPT; i++)
-        if (!e->mail.kept[i] && !(e->mail.kept[i] = malloc(kept_size[i])))
+    for (uint32_t i = 0; i < RESERVE_BLOCKS; i++)
+        if (!e->ops.reserve[i] && !(e->ops.reserve[i] = malloc(kept_size[i])))
             return false;
     return true;
 }
 
-void *mail_memory(acp_engine *e, size_t size)
+void *reserve_take(acp_engine *e, size_t size)
 {
     void *memory = malloc(size);
-    for (uint32_t i = 0; unlikely(!memory) && i < MAIL_KEPT; i++) {
+    for (uint32_t i = 0; unlikely(!memory) && i < RESERVE_BLOCKS; i++) {
         if (size <= kept_size[i]) {
-            memory = e->mail.kept[i];
-            e->mail.kept[i] = NULL;
+            memory = e->ops.reserve[i];
+            e->ops.reserve[i] = NULL;
         }
     }
     return memory;
@@ -34,16 +34,16 @@ void *mail_memory(acp_engine *e, size_t size)
 
 void reserve_close(acp_engine *e)
 {
-    for (uint32_t i = 0; i < MAIL_KEPT; i++) {
-        free(e->mail.kept[i]);
-        e->mail.kept[i] = NULL;
+    for (uint32_t i = 0; i < RESERVE_BLOCKS; i++) {
+        free(e->ops.reserve[i]);
+        e->ops.reserve[i] = NULL;
     }
 }
 
-bool provided(acp_engine *e)
+bool reserve_ready(acp_engine *e)
 {
     bool is = shm_ring_backlog_provide(e) && e->up->signals_provide(e) &&
-              (!e->tcp.links || (tcp_send_queue_provide(&e->tcp.outbox_spares) && mail_memory_provide(e)));
+              (!e->tcp.links || (tcp_send_queue_provide(&e->tcp.outbox_spares) && blocks_provide(e)));
     if (unlikely(!is))
         connection_input_starve(e);
     return is;

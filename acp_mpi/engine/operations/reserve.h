@@ -8,10 +8,10 @@
 #define KEPT_SMALL ((size_t)256)
 
 /* False: not now, and the leader looks again soon. With the lock held. */
-bool provided(acp_engine *e);
+bool reserve_ready(acp_engine *e);
 /* For a message by link, whatever else is short: for each frame one as large as its payload and two of KEPT_SMALL
  * bytes. Released with free. */
-void *mail_memory(acp_engine *e, size_t size);
+void *reserve_take(acp_engine *e, size_t size);
 void reserve_close(acp_engine *e);
 
 #endif

@@ -190,7 +190,7 @@ void target_task_serve(acp_lane *lane, struct op *op)
 {
     struct message m = op->command;
     m.id = op->client_id;
-    if (op->client_link && (!link_io_room(op->client_link) || !provided(lane->engine))) {
+    if (op->client_link && (!link_io_room(op->client_link) || !reserve_ready(lane->engine))) {
         pending_stall(lane->engine, op);
         return;
     }

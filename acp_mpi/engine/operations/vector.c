@@ -28,7 +28,7 @@ static struct many *many_new(uint8_t kind, const acp_column columns[4], uint64_t
     for (uint32_t c = 0; c < 4; c++) {
         m->columns[c] = m->data + c * count;
         for (uint64_t i = 0; i < count; i++)
-            m->columns[c][i] = columns[c].data ? at(columns[c], i) : 0;
+            m->columns[c][i] = columns[c].data ? acp_column_at(columns[c], i) : 0;
     }
     return m;
 }
@@ -152,8 +152,8 @@ static int columns_check(acp_lane *lane, acp_column ga, acp_column size, uint64_
                          uint64_t count, bool may_be_null, bool *loaded, uint64_t *bad)
 {
     for (uint64_t i = 0; i < count; i++) {
-        acp_ga_t address = at(ga, i);
-        uint64_t n = width ? width : at(size, i);
+        acp_ga_t address = acp_column_at(ga, i);
+        uint64_t n = width ? width : acp_column_at(size, i);
         *bad = i;
         if (unlikely(width && (address & (width - 1))))
             return lane_fail(lane, ACP_E_ALIGN, address, width);
@@ -190,13 +190,13 @@ static int copy_loaded_many(acp_lane *lane, acp_column dst, acp_column src, acp_
                             uint64_t count, uint64_t *bad)
 {
     for (uint64_t i = 0; i < count;) {
-        uint64_t n = at(size, i), bytes = 0;
+        uint64_t n = acp_column_at(size, i), bytes = 0;
         *bad = i;
         if (!n) {
             i++;
             continue;
         }
-        acp_ga_t to = at(dst, i), from = at(src, i);
+        acp_ga_t to = acp_column_at(dst, i), from = acp_column_at(src, i);
         const struct translation *d = translate_find(lane, ROLE_DST, to, n);
         const struct translation *s = d ? translate_find(lane, ROLE_SRC, from, n) : NULL;
         if (!s)
@@ -220,8 +220,9 @@ static int copy_loaded_many(acp_lane *lane, acp_column dst, acp_column src, acp_
             copy_element(d->base + (to - d->low), s->base + (from - s->low), n);
             bytes += n + 64;
             i++;
-        } while (i < count && bytes < BATCH_BYTES && (n = at(size, i)) &&
-                 translate_covers(d, to = at(dst, i), n) && translate_covers(s, from = at(src, i), n));
+        } while (i < count && bytes < BATCH_BYTES && (n = acp_column_at(size, i)) &&
+                 translate_covers(d, to = acp_column_at(dst, i), n) &&
+                 translate_covers(s, from = acp_column_at(src, i), n));
         atomic_thread_fence(memory_order_acq_rel);
         translate_leave(s, ROLE_SRC);
         translate_leave(d, ROLE_DST);
@@ -262,7 +263,7 @@ acp_handle_t acp_atomic_many(acp_lane *lane, acp_kind kind, acp_column ga, acp_c
     }
     for (uint64_t i = 0; i < count;) {
         *bad = i;
-        const struct translation *s = translate_find(lane, ROLE_SRC, at(ga, i), width);
+        const struct translation *s = translate_find(lane, ROLE_SRC, acp_column_at(ga, i), width);
         if (!s)
             return 0;
         /* none, if the region changed just now: it is looked up again */

@@ -169,6 +169,14 @@ void peers_cast_out(acp_engine *e)
         peer_mark_lost(e, p);
 }
 
+void peer_said_leaving(acp_engine *e, struct peer *p)
+{
+    if (p->leaving)
+        return;
+    p->leaving = linux_now_ns();
+    atomic_fetch_add(&e->job.leavers, 1);
+}
+
 bool peer_vm_refused(struct peer *p, int error)
 {
     bool refused = error == EPERM || error == ENOSYS || error == EACCES;

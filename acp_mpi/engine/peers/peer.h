@@ -16,6 +16,7 @@ void peer_watch(acp_engine *e, struct peer *p);
 bool peer_vm_refused(struct peer *p, int error);
 void peer_must_look(acp_engine *e, const struct peer *p, uint32_t at); /* LOOK_*: rings for its leader, too */
 bool peer_own_shortage(int error); /* an error for want of something of this process, not of the peer */
+void peer_said_leaving(acp_engine *e, struct peer *p); /* it ends without the others */
 void peer_mark_lost(acp_engine *e, struct peer *p); /* from anywhere; the leader does the rest */
 void peer_said_lost(acp_engine *e, struct peer *p); /* reported by another process */
 bool peer_left(const struct peer *p); /* in order, while the others go on */

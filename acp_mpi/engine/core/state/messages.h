@@ -11,7 +11,6 @@ struct courier;
 struct pair_ring;
 struct ring_line;
 
-#define MAIL_KEPT 3u
 #define EAGER_EACH 4u   /* slots of a sender, chosen by the context: it may be ahead of its receiver */
 #define EAGER_SLOTS 128u /* senders share them */
 
@@ -26,10 +25,8 @@ struct ring_sender {
 };
 
 struct mail_state {
-    _Atomic uint64_t polled_at; /* time of the last poll in vain that registered for losses */
     _Atomic uint16_t eager_seen[EAGER_SLOTS]; /* messages that went to the mailbox instead and have been seen there */
     _Atomic uint32_t ring_turn; /* the ring at which a receive from any source begins to look */
-    void *kept[MAIL_KEPT];     /* spare memory for messages by link */
     struct courier *couriers;
     uint64_t parcel_serial;
     _Atomic uint32_t stopped; /* peers asked to send only solicited messages */

@@ -16,6 +16,7 @@ struct op;
 #define CHUNK_BYTES ((uint64_t)64 << 10)       /* of a part of a transfer over a ring or a link */
 #define BOUNCE_CHUNKS 4u
 #define OPS 256u
+#define RESERVE_BLOCKS 3u
 
 struct operations_state {
     _Atomic acp_handle_t last, watermark;
@@ -40,6 +41,9 @@ struct operations_state {
     uint32_t bounce_count;
     unsigned char *call_space; /* arguments and results of calls of peers */
     uint32_t task_count;
+    void *reserve[RESERVE_BLOCKS]; /* spare memory for messages by link */
+    _Atomic uint64_t polled_at; /* time of the last poll in vain that registered for losses */
+    bool guards; /* a peer relies on this process to report losses elsewhere (any_source.c) */
     uint64_t doubted_at; /* time of the last questions about commands, ns */
 };
 

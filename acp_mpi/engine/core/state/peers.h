@@ -36,7 +36,6 @@ struct job_state {
     struct span *ends; /* slots of ranks that have said all: apart, in rising order (ends.c) */
     _Atomic uint32_t end_count;
     uint32_t end_room;
-    bool guards; /* a peer relies on this process to report losses elsewhere (any_source.c) */
     _Atomic bool looking; /* peers are polled, for their end wakes no thread */
     int giver_fd;
     int spare_fd; /* for when there is no other; transport may use it up */
