@@ -41,6 +41,13 @@ static bool all_sent(acp_engine *e)
     return all;
 }
 
+/* Whether the envelope is here of a message from rank 0 with this tag. */
+static bool arrived(acp_lane *lane, uint32_t tag)
+{
+    acp_envelope want = {.source = 0, .tag = tag}, found;
+    return AGAIN(acp_probe(lane, &want, &found, NULL)) == ACP_OK;
+}
+
 static atomic_uint ended;
 
 /* They meet, and nobody is on the way out when rank 0 goes on: it has bad news for that. */
@@ -76,6 +83,9 @@ static void a_receiver_dies(struct cluster *c, uint32_t rank, acp_engine *e, acp
         post_message(lane, 1 + i % 2, i / 2, room + i * SIZE, SIZE);
     }
     UNTIL(all_sent(e));
+    for (uint32_t i = 0; rank && i < MANY; i++)
+        UNTIL(arrived(lane, i));
+    meet(e);
     acp_heap_statistics full = heap(lane);
     uint64_t all = rank ? 0 : full.used - before;
     meet(e);
