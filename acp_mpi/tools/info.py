@@ -12,7 +12,7 @@ from acp_mpi.comm.collectives import calls
 from acp_mpi.engine import _engine
 from acp_mpi.job import membership, runtime
 from acp_mpi.job.rendezvous.announcement import own
-from acp_mpi.tools import stdout
+from acp_mpi.tools import measure, stdout, table
 from acp_mpi.util import usage
 
 _ROUNDS = 30
@@ -63,15 +63,6 @@ def _roads() -> list[tuple[int, str, str, str, float]]:
     return rows
 
 
-def _table(rows: list[list[str]]) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join(
-        "  "
-        + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
-
-
 def _environment() -> list[tuple[str, str]]:
     """Return what is set; `init` takes the secret away, so this comes before it."""
     rows = []
@@ -105,24 +96,55 @@ def _facts() -> list[tuple[str, str]]:
     ]
 
 
-def _print(everyone: list[dict[str, Any]], environment: list[tuple[str, str]]) -> None:
-    print(_table([[name, value] for name, value in _facts()]))
+def _print(
+    nodes: dict[str, list[int]],
+    everyone: list[dict[str, Any]],
+    environment: list[tuple[str, str]],
+) -> None:
+    print(table.text([[name, value] for name, value in _facts()]))
     print("\nenvironment")
-    print(_table([[name, value] for name, value in environment]))
+    print(table.text(environment))
     print("\nnodes")
-    nodes: dict[str, list[int]] = {}
-    for one in everyone:
-        nodes.setdefault(one["node"], []).append(one["rank"])
     print(
-        _table([[name, "ranks " + " ".join(map(str, members))] for name, members in nodes.items()])
+        table.text(
+            [[name, "ranks " + " ".join(map(str, members))] for name, members in nodes.items()]
+        )
     )
     print("\nroads: from, to, road, memory opened by, registered memory by, fetch_add8")
     rows = []
     for one in everyone:
         for to, road, opened, registered, us in one["roads"]:
             rows.append([str(one["rank"]), str(to), road, opened, registered, f"{us:.2f} us"])
-    print(_table(rows))
+    print(table.text(rows))
     sys.stdout.flush()
+
+
+def _report(
+    environment: list[tuple[str, str]], wants_times: bool
+) -> tuple[bool, int, measure.Measurements | None]:
+    """Print the report on the first rank that lives.
+
+    Return whether this is that rank, its exit code, and what was measured.
+    """
+    mine: dict[str, Any] = {"roads": [], "rank": _engine.rank()}
+    name = os.environ.get("ACP_NODE")
+    mine["node"] = f"{platform.node()}{'' if name is None else f' (ACP_NODE={name})'}"
+    living = [rank for rank in calls.allgather(_engine.rank()) if rank is not None]
+    for rank in living:  # one after the other: a measurement alone
+        if rank == _engine.rank():
+            mine["roads"] = _roads()
+        _engine.sync()
+    everyone = [one for one in calls.allgather(mine) if one is not None]
+    nodes: dict[str, list[int]] = {}
+    for one in everyone:
+        nodes.setdefault(one["node"], []).append(one["rank"])
+    code = 0
+    if is_first := _engine.rank() == living[0]:
+        try:
+            _print(nodes, everyone, environment)
+        except OSError as reason:
+            code = stdout.lost("info", reason)
+    return is_first, code, measure.Measurements(nodes) if wants_times else None
 
 
 def main(argv: list[str]) -> int:
@@ -133,22 +155,22 @@ def main(argv: list[str]) -> int:
         "measured latency, limits, environment.",
         epilog="Under the launcher of the program: mpiexec -n 4 python -m acp_mpi info",
     )
-    parser.parse_args(argv)
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="also show the machines of the nodes, and how long put, get and an atomic take for "
+        "each pair of nodes: by the road that is taken, by link, and in MPI's window",
+    )
+    given = parser.parse_args(argv)
     stdout.stand_in()
     environment = _environment()
     with runtime.init():
-        mine: dict[str, Any] = {"roads": [], "rank": _engine.rank()}
-        name = os.environ.get("ACP_NODE")
-        mine["node"] = f"{platform.node()}{'' if name is None else f' (ACP_NODE={name})'}"
-        living = [rank for rank in calls.allgather(_engine.rank()) if rank is not None]
-        for rank in living:  # one after the other: a measurement alone
-            if rank == _engine.rank():
-                mine["roads"] = _roads()
-            _engine.sync()
-        everyone = [one for one in calls.allgather(mine) if one is not None]
-        if _engine.rank() == living[0]:
+        is_first, code, measured = _report(environment, given.measure)
+    if measured is not None:
+        measured.by_link({name for name, _ in environment})
+        if is_first:
             try:
-                _print(everyone, environment)
+                measured.show()
             except OSError as reason:
-                return stdout.lost("info", reason)
-    return 0
+                code = stdout.lost("info", reason)
+    return code

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import launch
+import pages
 import pytest
 from hosts import slurm
 from hosts.group import join
@@ -112,3 +113,16 @@ def test_macprun_in_a_batch_script_says_what_does_not_fit(cluster, start, tmp_pa
     job = start(command, cluster.environment)
     assert job.wait(60.0) != 0
     assert "5 processes need 5 slots, and the Slurm allocation has 4" in out.read_text()
+
+
+def test_the_script_of_the_page_on_commands_measures_two_nodes(cluster, mpi, passes, tmp_path):
+    (script,) = (
+        block.text for block in pages.blocks("docs/commands.md") if "#SBATCH" in block.text
+    )
+    path, measured = tmp_path / "measure.sh", tmp_path / "measured"
+    path.write_text(script)
+    command = at_the_switch(cluster, "sbatch", "--wait", *TWO[mpi], "-o", measured, path)
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    passes(command, cluster.environment | {"PATH": programs, "SLURM_MPI_TYPE": mpi}, 120.0)
+    a, b = (host.name for host in cluster)
+    assert (f"{a} -> {b}" if "-N2" in TWO[mpi] else f"within {a}") in measured.read_text()
