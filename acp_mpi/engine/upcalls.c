@@ -38,8 +38,10 @@
 #include "operations/op_background.h"
 #include "operations/op_table.h"
 #include "operations/pending.h"
+#include "operations/protocol.h"
 #include "operations/reserve.h"
 #include "operations/target.h"
+#include "operations/task.h"
 #include "peers/attach.h"
 #include "peers/peer_liveness.h"
 #include "transport/connection.h"
@@ -129,13 +131,13 @@ static const struct poller locked[] = {
     {connection_input_due, connection_input_resume},
     {shm_ring_due, shm_ring_poll},
     {peer_liveness_due, peer_liveness_losses},
-    {pending_due, pending_retry},
+    {pending_due, protocol_retry},
     {flows_due, flows_push},
     {NULL, NULL},
 };
 
 static const struct poller unlocked[] = {
-    {op_background_due, op_background_step},
+    {op_background_due, protocol_slice},
     {message_send_queue_due, message_send_queue_step},
     {purge_due, look_poll},
     {background_due, background_step},
@@ -161,7 +163,7 @@ static void timer_tick(acp_lane *lane, uint64_t late)
 static void settle(acp_lane *lane)
 {
     links_bury(lane->engine);
-    pending_retry(lane);
+    protocol_retry(lane);
     if (lane->engine->mail.couriers)
         flows_push(lane);
     peer_liveness_look_later(lane->engine);
@@ -202,7 +204,7 @@ const struct upcalls acp_upcalls = {
     .landed = target_landed,
     .answer = ack_send,
     .admitted = notices_catch_up,
-    .unlinked = op_table_unlink,
+    .unlinked = task_unlink,
     .questioned = query_answer,
     .provided = reserve_ready,
     .window_reaches = window_reaches,

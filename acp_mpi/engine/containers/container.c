@@ -2,7 +2,7 @@
 #include "containers/container.h"
 #include "core/method.h"
 #include "memory/translate.h"
-#include "operations/remote_call.h"
+#include "operations/method_call.h"
 
 bool container_lives(const struct container *container, const struct acp_call *c)
 {
@@ -56,7 +56,7 @@ int acp_container_here(acp_lane *lane, struct acp_call *c)
     if (unlikely(!translate_find(lane, ROLE_SRC, c->object, 1)))
         return lane->fault.status != ACP_OK ? lane->fault.status : ACP_E_BUSY;
     lane->patience_ns = lane->index == LANE_CALLER ? 0 : ACP_FOREVER;
-    int rc = remote_call_run_method(lane, c);
+    int rc = method_call_run(lane, c);
     lane->patience_ns = 0;
     return rc;
 }

@@ -73,7 +73,7 @@ struct acp_call {
     uint64_t result[2];
 };
 #define ACP_CALL_MOST ((uint64_t)64 << 10) /* bytes each way; more is put and got separately */
-typedef int (*acp_method)(acp_lane *lane, struct acp_call *call); /* its rules: remote_call.h */
+typedef int (*acp_method)(acp_lane *lane, struct acp_call *call); /* its rules: method_call.h */
 
 typedef struct acp_config {
     uint8_t secret[32];

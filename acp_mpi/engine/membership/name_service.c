@@ -8,9 +8,10 @@
 #include "core/rank_slot.h"
 #include "core/state/peer.h"
 #include "operations/any_source.h"
+#include "operations/answer.h"
 #include "operations/op_table.h"
 #include "operations/route.h"
-#include "operations/target.h"
+#include "operations/task.h"
 #include "peers/peer.h"
 #include "peers/rank_table.h"
 #include "progress/doorbell.h"
@@ -182,7 +183,7 @@ static void names_forget(acp_engine *e, const struct peer *from, uint64_t id)
     for (struct op *op = e->ops.tasks; op; op = op->next_task)
         if (op->client == from && op->client_id == id && op->state == OP_WAITING &&
             op->command.kind == ACP_LOOKUP) {
-            op_table_task_free(e, op);
+            task_free(e, op);
             return;
         }
 }
@@ -204,7 +205,7 @@ void name_service_serve(acp_lane *lane, struct peer *from, struct link *link, co
     }
     if (m->kind == ACP_PUBLISH) {
         if (store(lane, from->slot, m, &first) != ACP_OK) {
-            target_fail(lane, from, link, m);
+            answer_fail(lane, from, link, m);
             return;
         }
     } else if (m->a == LOOKUP_ENDS) {
@@ -213,7 +214,7 @@ void name_service_serve(acp_lane *lane, struct peer *from, struct link *link, co
     } else {
         struct name *n = name_find(e, key);
         if (!n) {
-            struct op *op = op_table_task_new(e);
+            struct op *op = task_new(e);
             if (op) {
                 op->command = *m;
                 op->client = from;
@@ -221,14 +222,14 @@ void name_service_serve(acp_lane *lane, struct peer *from, struct link *link, co
                 op->client_id = m->id;
             } else {
                 lane_fail(lane, ACP_E_SYSTEM, 0, 0);
-                target_fail(lane, from, link, m);
+                answer_fail(lane, from, link, m);
             }
             return;
         }
         first = n->value[0];
         answer.b = n->value[1];
     }
-    target_reply(lane, from, link, &answer, first);
+    answer_value(lane, from, link, &answer, first);
 }
 
 /* Cancels a lookup at its keeper, so that repeated lookups do not pile up there. */
@@ -291,7 +292,7 @@ static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question
     struct peer *p = peer_of_slot(e, slot);
     const uint64_t key[2] = {question->dst, question->src};
     pthread_mutex_lock(&e->lock);
-    struct op *op = op_table_task_new(e);
+    struct op *op = task_new(e);
     if (!op) {
         pthread_mutex_unlock(&e->lock);
         return ACP_E_SYSTEM;
@@ -331,7 +332,7 @@ static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question
     reply[1] = op->command.b;
     if (op->state == OP_RUNNING && question->kind == ACP_LOOKUP && !p->lost)
         offer_take_back(lane, p, op);
-    op_table_task_free(e, op);
+    task_free(e, op);
     pthread_mutex_unlock(&e->lock);
     return rc;
 }

@@ -6,9 +6,9 @@
 #include "base/linux.h"
 #include "core/rank_slot.h"
 #include "core/state/peer.h"
+#include "operations/answer.h"
 #include "operations/op_table.h"
 #include "operations/protocol_tcp.h"
-#include "operations/target.h"
 #include "peers/peer.h"
 #include "progress/reactor.h"
 #include "transport/link.h"
@@ -108,7 +108,7 @@ void target_assist_heard(acp_lane *lane, struct peer *from, struct link *link, c
         atomic_fetch_add(&e->mpi.guests, come ? 1 : -1);
     from->mpi.guest = come;
     if (come && m->id)
-        target_reply(lane, from, link, m, 0);
+        answer_value(lane, from, link, m, 0);
 }
 
 void target_assist_forget(acp_engine *e, struct peer *p)

@@ -3,9 +3,9 @@
 #include "core/state/peer.h"
 #include "mpi_window/target_assist.h"
 #include "mpi_window/window.h"
+#include "operations/execute.h"
 #include "operations/op_background.h"
 #include "operations/op_table.h"
-#include "operations/protocol.h"
 #include "progress/doorbell.h"
 #include "progress/wait.h"
 
@@ -117,7 +117,7 @@ static void parts_move(acp_lane *lane, const struct window *w, struct part *part
     for (uint32_t i = 0; i < count; i++) {
         struct part *p = &parts[i];
         if (p->fault.status == ACP_OK && p->staged && p->put &&
-            protocol_part_read(lane, p->op, p->at, p->size, p->memory, NULL) != ACP_OK)
+            execute_part_read(lane, p->op, p->at, p->size, p->memory, NULL) != ACP_OK)
             p->fault = lane->fault;
         p->flushed = p->fault.status != ACP_OK;
         int rc = p->flushed ? 0 : window_issue(w, p->put, p->memory, p->target, part_displacement(p), p->size);
@@ -130,7 +130,7 @@ static void parts_move(acp_lane *lane, const struct window *w, struct part *part
     for (uint32_t i = 0; i < count; i++) {
         struct part *p = &parts[i];
         if (p->fault.status == ACP_OK && p->staged && !p->put &&
-            protocol_part_write(lane, p->op, p->at, p->size, p->memory) != ACP_OK)
+            execute_part_write(lane, p->op, p->at, p->size, p->memory) != ACP_OK)
             p->fault = lane->fault;
     }
 }

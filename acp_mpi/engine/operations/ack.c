@@ -28,9 +28,9 @@ void ack_add(acp_lane *lane, struct link *link, const struct message *m)
     done->count++;
 }
 
-void ack_take(acp_lane *lane, struct link *link, const struct message *m)
+uint32_t ack_take(struct link *link, const struct message *m)
 {
     uint32_t count = m->b < OPS ? (uint32_t)m->b : OPS; /* no more are under way */
     link->unanswered -= count < link->unanswered ? count : link->unanswered;
-    op_table_done(lane, link->peer, m->id, count);
+    return count;
 }

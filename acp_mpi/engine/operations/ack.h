@@ -9,6 +9,6 @@ struct message;
 /* One answer for many commands */
 void ack_add(acp_lane *lane, struct link *link, const struct message *m);
 void ack_send(acp_lane *lane, struct link *link);
-void ack_take(acp_lane *lane, struct link *link, const struct message *m);
+uint32_t ack_take(struct link *link, const struct message *m); /* how many commands have been run */
 
 #endif

@@ -11,6 +11,7 @@
 #include "operations/op_table.h"
 #include "operations/protocol_tcp.h"
 #include "operations/route.h"
+#include "operations/task.h"
 #include "operations/vector.h"
 
 #include <stdlib.h>
@@ -76,7 +77,7 @@ bool batch_takes(const struct plan *plan, const struct message *element)
 static void batch_send(acp_lane *lane, struct op *op, struct batch *b)
 {
     acp_engine *e = lane->engine;
-    struct op *child = op_table_task_new(e);
+    struct op *child = task_new(e);
     if (!child) {
         lane_fail(lane, ACP_E_SYSTEM, 0, 0);
         op_table_fault(op, &lane->fault);
@@ -93,13 +94,14 @@ static void batch_send(acp_lane *lane, struct op *op, struct batch *b)
     child->in_flight = 1;
     child->command = (struct message){.kind = ACP_BATCH, .flags = b->kind, .id = op_table_id(child),
                                       .status = b->wants_old, .a = b->element, .b = b->count};
-    op->many->under_way++;
     uint64_t bytes = b->count * record_of(b->kind, b->element);
     if (protocol_tcp_command(lane, b->target, b->color, &child->command, b->data, bytes) != ACP_OK) {
-        op_table_fault(child, &lane->fault);
-        child->in_flight = 0;
-        op_table_finish(lane, child);
+        op_table_fault(op, &lane->fault);
+        task_free(e, child);
+        free(b);
+        return;
     }
+    op->many->under_way++;
 }
 
 /* Bytes of a batch with room for that many elements, without its struct. */
@@ -239,7 +241,6 @@ void batch_reply(acp_lane *lane, struct op *child, const unsigned char *payload,
                                  b->element, NULL) != ACP_OK)
             op_table_fault(child, &lane->fault);
     }
-    op_table_finish(lane, child);
 }
 
 /* Runs the elements of a batch of a peer, with their results in `answer`. The first error is the batch's, the other

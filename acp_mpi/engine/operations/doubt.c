@@ -10,7 +10,7 @@
 #include "core/state/peer.h"
 #include "operations/op_table.h"
 #include "operations/protocol_shm.h"
-#include "operations/target.h"
+#include "operations/task.h"
 #include "peers/peer.h"
 #include "peers/rank_table.h"
 #include "progress/wait.h"
@@ -92,7 +92,7 @@ static void answer(acp_lane *lane, struct peer *from, const struct message *ques
     struct message m = *question;
     if (peer_attach(e, from) != RELATION_NODE || links_reach(e, from))
         return;
-    bool known = target_task(e, from, m.id) != NULL;
+    bool known = task_of(e, from, m.id) != NULL;
     m.flags = DOUBT_ANSWER | (known ? DOUBT_KNOWN : 0);
     m.from = e->self;
     shm_ring_send(lane, from, 0, &m);

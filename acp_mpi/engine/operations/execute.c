@@ -3,6 +3,7 @@
 #include "base/crc32c.h"
 #include "base/crc32c_copy.h"
 #include "memory/translate.h"
+#include "operations/op_table.h"
 #include "peers/peer.h"
 #include "progress/doorbell.h"
 
@@ -274,4 +275,36 @@ int execute_command(acp_lane *lane, const struct message *c, struct place local,
     for (int attempt = 0; attempt < 3 && rc == ACP_E_UNREGISTERED; attempt++)
         rc = run_once(lane, c, local, from, size, result);
     return rc;
+}
+
+/* Reads the part of the source at `at` into memory of this process, for a put; *sum goes on over
+ * it. */
+int execute_part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer,
+                       uint64_t *sum)
+{
+    if (op->local.local && sum) {
+        *sum = acp_crc32c_copy((uint32_t)*sum, buffer, op->local.local + at, size);
+        return ACP_OK;
+    }
+    if (op->local.local) {
+        memcpy(buffer, op->local.local + at, size);
+        return ACP_OK;
+    }
+    struct message c = op->command;
+    c.src += at;
+    return execute_command(lane, &c, (struct place){buffer, false}, 0, size, sum);
+}
+
+/* Writes bytes of a get to the part of the destination at `at`. */
+int execute_part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,
+                        const unsigned char *buffer)
+{
+    if (op->local.local) {
+        memcpy(op->local.local + at, buffer, size);
+        return ACP_OK;
+    }
+    struct message c = op->command;
+    c.dst += at;
+    return execute_command(lane, &c, (struct place){(unsigned char *)(uintptr_t)buffer, true}, 0,
+                           size, NULL);
 }

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 struct message;
+struct op;
 struct translation;
 
 /* One end of a copy that is not global memory. */
@@ -19,6 +20,12 @@ struct place {
  * it by the CRC-32C of its bytes. ACP_E_BUSY: the fast way was refused just now, route the command anew. */
 int execute_command(acp_lane *lane, const struct message *command, struct place local, uint64_t from,
                     uint64_t size, uint64_t *result);
+
+/* Parts of a copy whose other end is elsewhere, to and from memory of this process alone */
+int execute_part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer,
+                      uint64_t *sum);
+int execute_part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,
+                       const unsigned char *buffer);
 
 /* Must the parts of a copy go from the last to the first, as memmove would do it? NULL: elsewhere. */
 static inline bool execute_backward(const unsigned char *to, const unsigned char *from, uint64_t size)

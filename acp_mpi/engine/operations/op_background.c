@@ -1,9 +1,7 @@
-/* Work of the leader in slices: long copies, and put and get through the window. */
+/* Work that the leader does in slices: long copies, and put and get through the window. */
 #include "operations/op_background.h"
-#include "core/upcalls.h"
-#include "operations/execute.h"
+#include "core/engine_state.h"
 #include "operations/op_table.h"
-#include "operations/protocol.h"
 #include "progress/doorbell.h"
 
 /* Gives the leader something to do in slices. */
@@ -48,45 +46,4 @@ struct op *op_background_claim(acp_engine *e, acp_handle_t handle)
 enum due op_background_due(const acp_engine *e)
 {
     return e->ops.work_pending ? DUE_NOW : DUE_NOT;
-}
-
-/* One slice of a long copy; true if there was one. */
-bool op_background_step(acp_lane *lane)
-{
-    acp_engine *e = lane->engine;
-    pthread_mutex_lock(&e->lock);
-    if (!e->ops.work) {
-        atomic_store(&e->ops.work_pending, false);
-        e->ops.work_kicked = false;
-        pthread_mutex_unlock(&e->lock);
-        return false;
-    }
-    struct op *op = op_background_take(e);
-    if (op_table_by_window(op->way)) {
-        lane->engine->up->window_step(lane, op);
-        pthread_mutex_unlock(&e->lock);
-        return true;
-    }
-    struct message command = op->command;
-    struct place local = op->local;
-    uint64_t left = command.a - op->issued, size = left < SLICE_BYTES ? left : SLICE_BYTES;
-    uint64_t at = op->backward ? left - size : op->issued;
-    pthread_mutex_unlock(&e->lock);
-    int rc = execute_command(lane, &command, local, at, size, NULL);
-    pthread_mutex_lock(&e->lock);
-    op->issued += size;
-    if (rc == ACP_E_BUSY) {
-        op->issued = 0;
-        protocol_start(lane, op);
-    } else {
-        if (rc != ACP_OK)
-            protocol_lane_fault(lane, op);
-        if (rc != ACP_OK || op->issued == command.a) {
-            op_table_finish(lane, op);
-        } else { /* the next copy has its turn */
-            op_background_add(e, op);
-        }
-    }
-    pthread_mutex_unlock(&e->lock);
-    return true;
 }

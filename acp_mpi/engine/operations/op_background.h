@@ -6,7 +6,6 @@
 struct op;
 
 enum due op_background_due(const acp_engine *e);
-bool op_background_step(acp_lane *lane); /* takes the lock itself */
 void op_background_add(acp_engine *e, struct op *op);
 struct op *op_background_take(acp_engine *e);
 struct op *op_background_claim(acp_engine *e, acp_handle_t handle);

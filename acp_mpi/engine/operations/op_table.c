@@ -4,12 +4,13 @@
  * is the number up to which all are done; a slot of the table is free again when the watermark has passed it. */
 #include "operations/op_table.h"
 #include "core/state/peer.h"
+#include "operations/answer.h"
 #include "operations/op_errors.h"
 #include "operations/pending.h"
 #include "operations/protocol.h"
 #include "operations/protocol_shm.h"
 #include "operations/reserve.h"
-#include "operations/target.h"
+#include "operations/task.h"
 #include "operations/vector.h"
 #include "peers/rank_table.h"
 #include "progress/progress.h"
@@ -18,8 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#define TASK_BIT ((uint64_t)1 << 63)
 
 static struct op *slot_of(acp_engine *e, acp_handle_t handle)
 {
@@ -42,56 +41,12 @@ struct op *op_table_new(acp_lane *lane)
     return op;
 }
 
-struct op *op_table_task_new(acp_engine *e)
-{
-    struct op *op = e->ops.task_pool;
-    if (op)
-        e->ops.task_pool = op->next;
-    else if (!(op = malloc(sizeof *op)))
-        return NULL;
-    memset(op, 0, sizeof *op);
-    op->order = TASK_BIT | ++e->ops.task_serial; /* a task has no order: this is its id */
-    op->state = OP_WAITING;
-    op->next_task = e->ops.tasks;
-    e->ops.tasks = op;
-    e->ops.task_count++;
-    return op;
-}
-
-void op_table_task_free(acp_engine *e, struct op *op)
-{
-    for (struct op **at = &e->ops.tasks; *at; at = &(*at)->next_task) {
-        if (*at == op) {
-            *at = op->next_task;
-            e->ops.task_count--;
-            break;
-        }
-    }
-    op->next = e->ops.task_pool;
-    e->ops.task_pool = op;
-}
-
-uint64_t op_table_id(const struct op *op)
-{
-    return op->handle ? op->handle : op->order;
-}
-
 struct op *op_table_find(acp_engine *e, uint64_t id)
 {
-    if (id & TASK_BIT) {
-        for (struct op *op = e->ops.tasks; op; op = op->next_task)
-            if (op->order == id)
-                return op;
-        return NULL;
-    }
+    if (id & TASK_BIT)
+        return task_find(e, id);
     struct op *op = slot_of(e, id);
     return op->handle == id && op->state == OP_RUNNING ? op : NULL;
-}
-
-void op_table_fault(struct op *op, const acp_fault *fault)
-{
-    if (op->fault.status == ACP_OK)
-        op->fault = *fault;
 }
 
 /* If its order has failed it does not run and carries that error. */
@@ -211,9 +166,9 @@ void op_table_finish(acp_lane *lane, struct op *op)
     if (op->parent)
         vector_child_done(lane, op);
     else
-        target_task_reply(lane, op);
+        answer_task(lane, op);
     start_followers(lane, op);
-    op_table_task_free(e, op);
+    task_free(e, op);
 }
 
 void op_table_done(acp_lane *lane, const struct peer *target, uint64_t last, uint32_t count)
@@ -319,7 +274,7 @@ void op_table_fail_peer(acp_lane *lane, struct peer *p)
             op->client_link = NULL;
         }
         if (!op->client && op->state == OP_WAITING && op->command.kind == ACP_LOOKUP && !op->kept) {
-            op_table_task_free(e, op); /* no thread waits for it any more */
+            task_free(e, op); /* no thread waits for it any more */
         } else if (op->state == OP_RUNNING && op->target == p && op->way != WAY_RUN &&
                    op_table_lose(lane, op, &fault)) {
             next = e->ops.tasks; /* finishing may end more tasks than this one */
@@ -333,17 +288,7 @@ void op_table_close(acp_engine *e)
         free(e->ops.table[i].payload);
         free(e->ops.table[i].many);
     }
-    while (e->ops.tasks) {
-        struct op *op = e->ops.tasks;
-        e->ops.tasks = op->next_task;
-        free(op->payload);
-        free(op);
-    }
-    while (e->ops.task_pool) {
-        struct op *op = e->ops.task_pool;
-        e->ops.task_pool = op->next;
-        free(op);
-    }
+    task_close(e);
     while (e->ops.bounce_pool) {
         struct bounce *b = e->ops.bounce_pool;
         e->ops.bounce_pool = b->next;
@@ -356,14 +301,4 @@ void op_table_close(acp_engine *e)
     if (e->ops.table)
         munmap(e->ops.table, OPS * sizeof *e->ops.table);
     e->ops.table = NULL;
-}
-
-void op_table_unlink(acp_engine *e, const struct link *link)
-{
-    for (struct op *op = e->ops.tasks; op; op = op->next_task) {
-        if (op->client_link == link) {
-            op->client_link = NULL;
-            op->client = NULL;
-        }
-    }
 }

@@ -90,12 +90,8 @@ struct road {
 
 /* All with the lock held */
 struct op *op_table_new(acp_lane *lane); /* NULL: ACP_E_BUSY in the fault */
-struct op *op_table_task_new(acp_engine *e);
-void op_table_task_free(acp_engine *e, struct op *op);
-void op_table_unlink(acp_engine *e, const struct link *link); /* the link has ended: no answer can go there */
 void op_table_close(acp_engine *e);
 struct op *op_table_find(acp_engine *e, uint64_t id);
-uint64_t op_table_id(const struct op *op);
 void op_table_finish(acp_lane *lane, struct op *op);
 /* `target` has run `count` operations, one after the other, up to `last`. */
 void op_table_done(acp_lane *lane, const struct peer *target, uint64_t last, uint32_t count);
@@ -107,7 +103,18 @@ static inline bool op_table_tells_nothing(const struct op *op)
            op->command.dst == ACP_GA_NULL && !op->local.local;
 }
 
-void op_table_fault(struct op *op, const acp_fault *fault); /* the first fault stays */
+static inline uint64_t op_table_id(const struct op *op)
+{
+    return op->handle ? op->handle : op->order;
+}
+
+/* The first fault stays. */
+static inline void op_table_fault(struct op *op, const acp_fault *fault)
+{
+    if (op->fault.status == ACP_OK)
+        op->fault = *fault;
+}
+
 acp_handle_t op_table_submit(acp_lane *lane, struct op *op, acp_handle_t order);
 void op_table_fail_peer(acp_lane *lane, struct peer *p);
 /* No answer will come. False: the operation is in the list of work, and ends there. */

@@ -1,7 +1,6 @@
 /* Operations that wait for room on their road, or for a lock that another holds. */
 #include "operations/pending.h"
 #include "operations/op_table.h"
-#include "operations/protocol.h"
 #include "progress/doorbell.h"
 
 void pending_stall(acp_engine *e, struct op *op)
@@ -42,19 +41,6 @@ void pending_unstall(acp_engine *e, struct op *op)
     atomic_fetch_sub(&e->ops.stalled_count, 1);
     atomic_fetch_sub(&e->ops.barred_count, op->barred);
     op->barred = false;
-}
-
-/* Operations that found no room on their road, or a taken lock, try again. True: one went on. */
-bool pending_retry(acp_lane *lane)
-{
-    acp_engine *e = lane->engine;
-    uint32_t before = e->ops.stalled_count;
-    for (uint32_t left = before; left && e->ops.stalled; left--) {
-        struct op *op = e->ops.stalled;
-        pending_unstall(e, op);
-        protocol_push(lane, op);
-    }
-    return e->ops.stalled_count < before;
 }
 
 enum due pending_due(const acp_engine *e)

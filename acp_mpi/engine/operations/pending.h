@@ -10,6 +10,5 @@ void pending_stall(acp_engine *e, struct op *op);
 void pending_unstall(acp_engine *e, struct op *op);
 void pending_bar(acp_lane *lane, struct op *op);
 enum due pending_due(const acp_engine *e);
-bool pending_retry(acp_lane *lane);
 
 #endif

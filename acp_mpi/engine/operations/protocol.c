@@ -1,19 +1,18 @@
 /* The ways of operations, step by step: an operation begins as the router has decided, goes on when there is room, and
  * ends with the last answer. */
 #include "operations/protocol.h"
-#include "base/crc32c_copy.h"
 #include "core/upcalls.h"
 #include "memory/translate.h"
+#include "operations/answer.h"
 #include "operations/batch.h"
 #include "operations/execute.h"
+#include "operations/method_call.h"
 #include "operations/op_background.h"
 #include "operations/op_table.h"
 #include "operations/pending.h"
 #include "operations/protocol_shm.h"
 #include "operations/protocol_tcp.h"
-#include "operations/remote_call.h"
 #include "operations/route.h"
-#include "operations/target.h"
 #include "operations/vector.h"
 
 #include <string.h>
@@ -57,7 +56,7 @@ static bool may_go(acp_lane *lane, const struct op *op, struct plan *plan)
            (plan->way == WAY_GET || (plan->way == WAY_PUT && !before->stripped));
 }
 
-void protocol_lane_fault(acp_lane *lane, struct op *op)
+static void lane_fault(acp_lane *lane, struct op *op)
 {
     if (lane->fault.status == ACP_E_BUSY)
         lane->fault.status = ACP_E_SYSTEM;
@@ -84,12 +83,24 @@ static void answer_deliver(acp_lane *lane, struct op *op)
     }
 }
 
+static void method_carry(acp_lane *lane, struct op *op)
+{
+    int rc = method_call_run(lane, op->call);
+    if (rc == ACP_E_BUSY) {
+        pending_bar(lane, op);
+        return;
+    }
+    if (rc != ACP_OK)
+        op_table_fault(op, &lane->fault);
+    op_table_finish(lane, op);
+}
+
 static void command_carry(acp_lane *lane, struct op *op)
 {
     acp_engine *e = lane->engine;
     struct message *c = &op->command;
     if (op->call) {
-        remote_call_run(lane, op);
+        method_carry(lane, op);
         return;
     }
     if (layout_is_atomic(c->kind)) {
@@ -97,7 +108,7 @@ static void command_carry(acp_lane *lane, struct op *op)
             answer_deliver(lane, op);
             return;
         }
-        protocol_lane_fault(lane, op);
+        lane_fault(lane, op);
     } else if (c->a > BACKGROUND_BYTES) {
         op_background_add(e, op);
         return;
@@ -108,7 +119,7 @@ static void command_carry(acp_lane *lane, struct op *op)
             return;
         }
         if (rc != ACP_OK)
-            protocol_lane_fault(lane, op);
+            lane_fault(lane, op);
     }
     op_table_finish(lane, op);
 }
@@ -176,7 +187,7 @@ void protocol_push(acp_lane *lane, struct op *op)
            (room = op->road->room(lane, op->target, op->color)))
         failed = part_push(lane, op) != ACP_OK;
     if (failed) {
-        protocol_lane_fault(lane, op);
+        lane_fault(lane, op);
         group_close(lane, op);
     }
     if (op->in_flight == 0 && (failed || op->issued == op->command.a ||
@@ -209,7 +220,21 @@ static void ask(acp_lane *lane, struct op *op)
         atomic_fetch_add_explicit(&lane->engine->ops.bytes_away, op->away, memory_order_relaxed);
     }
     if (op->road->send(lane, op->target, op->color, &m) != ACP_OK) {
-        protocol_lane_fault(lane, op);
+        lane_fault(lane, op);
+        op->in_flight = 0;
+        op_table_finish(lane, op);
+    }
+}
+
+static void call_send(acp_lane *lane, struct op *op)
+{
+    if (!op->road->room(lane, op->target, op->color)) {
+        pending_stall(lane->engine, op);
+        return;
+    }
+    op->in_flight = 1;
+    if (op->road->call(lane, op) != ACP_OK) {
+        lane_fault(lane, op);
         op->in_flight = 0;
         op_table_finish(lane, op);
     }
@@ -228,7 +253,7 @@ static void plan_follow(acp_lane *lane, struct op *op, const struct plan *plan)
     else if (plan->way == WAY_ASK)
         ask(lane, op);
     else if (plan->way == WAY_CALL)
-        remote_call_send(lane, op);
+        call_send(lane, op);
     else if (op_table_by_window(op->way))
         lane->engine->up->window_start(lane, op);
     else
@@ -255,48 +280,17 @@ void protocol_start(acp_lane *lane, struct op *op)
         return;
     }
     if (waits_to_be_served(op)) {
-        target_task_serve(lane, op);
+        if (answer_waiting(lane, op))
+            op_table_finish(lane, op);
         return;
     }
     if (route(lane, op, &plan) != ACP_OK) {
-        protocol_lane_fault(lane, op);
+        lane_fault(lane, op);
         op_table_finish(lane, op);
         return;
     }
     if (!plan.halves || !vector_halves(lane, op))
         plan_follow(lane, op, &plan);
-}
-
-/* Reads the part of the source at `at` into memory of this process, for a put; *sum goes on over
- * it. */
-int protocol_part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer,
-                       uint64_t *sum)
-{
-    if (op->local.local && sum) {
-        *sum = acp_crc32c_copy((uint32_t)*sum, buffer, op->local.local + at, size);
-        return ACP_OK;
-    }
-    if (op->local.local) {
-        memcpy(buffer, op->local.local + at, size);
-        return ACP_OK;
-    }
-    struct message c = op->command;
-    c.src += at;
-    return execute_command(lane, &c, (struct place){buffer, false}, 0, size, sum);
-}
-
-/* Writes bytes of a get to the part of the destination at `at`. */
-int protocol_part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,
-                        const unsigned char *buffer)
-{
-    if (op->local.local) {
-        memcpy(op->local.local + at, buffer, size);
-        return ACP_OK;
-    }
-    struct message c = op->command;
-    c.dst += at;
-    return execute_command(lane, &c, (struct place){(unsigned char *)(uintptr_t)buffer, true}, 0,
-                           size, NULL);
 }
 
 void protocol_reply(acp_lane *lane, struct op *op, const struct message *m,
@@ -313,10 +307,12 @@ void protocol_reply(acp_lane *lane, struct op *op, const struct message *m,
     }
     if (op->way == WAY_BATCH) {
         batch_reply(lane, op, payload, size);
+        op_table_finish(lane, op);
         return;
     }
     if (op->way == WAY_CALL) {
-        remote_call_reply(lane, op, m, payload, size);
+        method_call_reply(lane, op, m, payload, size);
+        op_table_finish(lane, op);
         return;
     }
     if (op_table_by_window(op->way)) {
@@ -342,9 +338,63 @@ void protocol_reply(acp_lane *lane, struct op *op, const struct message *m,
     }
     if (op->way == WAY_GET && m->status == ACP_OK &&
         (!payload || size > op->command.a || at > op->command.a - size ||
-         protocol_part_write(lane, op, at, size, payload) != ACP_OK))
-        protocol_lane_fault(lane, op);
+         execute_part_write(lane, op, at, size, payload) != ACP_OK))
+        lane_fault(lane, op);
     if (bounce)
         protocol_shm_release(lane->engine, op, bounce);
     protocol_push(lane, op);
+}
+
+/* Operations that found no room on their road, or a taken lock, try again. True: one went on. */
+bool protocol_retry(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    uint32_t before = e->ops.stalled_count;
+    for (uint32_t left = before; left && e->ops.stalled; left--) {
+        struct op *op = e->ops.stalled;
+        pending_unstall(e, op);
+        protocol_push(lane, op);
+    }
+    return e->ops.stalled_count < before;
+}
+
+/* One slice of a long copy; true if there was one. */
+bool protocol_slice(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    pthread_mutex_lock(&e->lock);
+    if (!e->ops.work) {
+        atomic_store(&e->ops.work_pending, false);
+        e->ops.work_kicked = false;
+        pthread_mutex_unlock(&e->lock);
+        return false;
+    }
+    struct op *op = op_background_take(e);
+    if (op_table_by_window(op->way)) {
+        e->up->window_step(lane, op);
+        pthread_mutex_unlock(&e->lock);
+        return true;
+    }
+    struct message command = op->command;
+    struct place local = op->local;
+    uint64_t left = command.a - op->issued, size = left < SLICE_BYTES ? left : SLICE_BYTES;
+    uint64_t at = op->backward ? left - size : op->issued;
+    pthread_mutex_unlock(&e->lock);
+    int rc = execute_command(lane, &command, local, at, size, NULL);
+    pthread_mutex_lock(&e->lock);
+    op->issued += size;
+    if (rc == ACP_E_BUSY) {
+        op->issued = 0;
+        protocol_start(lane, op);
+    } else {
+        if (rc != ACP_OK)
+            lane_fault(lane, op);
+        if (rc != ACP_OK || op->issued == command.a) {
+            op_table_finish(lane, op);
+        } else { /* the next copy has its turn */
+            op_background_add(e, op);
+        }
+    }
+    pthread_mutex_unlock(&e->lock);
+    return true;
 }

@@ -12,10 +12,7 @@ void protocol_push(acp_lane *lane, struct op *op); /* more chunks, while there i
 void protocol_reply(acp_lane *lane, struct op *op, const struct message *m,
                     const unsigned char *payload, uint64_t size);
 bool protocol_start_behind(acp_lane *lane, struct op *op);
-void protocol_lane_fault(acp_lane *lane, struct op *op);
-int protocol_part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer,
-                       uint64_t *sum);
-int protocol_part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,
-                        const unsigned char *buffer);
+bool protocol_retry(acp_lane *lane); /* all that are stalled; true: one went on */
+bool protocol_slice(acp_lane *lane); /* of work in the background; takes the lock itself */
 
 #endif

@@ -1,9 +1,9 @@
 
 #include "operations/protocol_shm.h"
 #include "core/state/peer.h"
+#include "operations/execute.h"
+#include "operations/method_call.h"
 #include "operations/op_table.h"
-#include "operations/protocol.h"
-#include "operations/remote_call.h"
 #include "transport/shm_ring.h"
 
 #include <stdlib.h>
@@ -89,7 +89,7 @@ static int ring_put(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, b
     struct bounce *b = bounce_take(lane, op, at, size);
     if (!b)
         return lane->fault.status;
-    int rc = protocol_part_read(lane, op, at, size, b->data, NULL);
+    int rc = execute_part_read(lane, op, at, size, b->data, NULL);
     if (rc != ACP_OK) {
         protocol_shm_release(lane->engine, op, b);
         return rc;
@@ -109,7 +109,7 @@ static int ring_get(acp_lane *lane, struct op *op, uint64_t at, uint64_t size)
 static int ring_call(acp_lane *lane, struct op *op)
 {
     const struct acp_call *c = op->call;
-    struct message m = remote_call_message(lane, op);
+    struct message m = method_call_message(lane, op);
     struct bounce *b = NULL;
     if (c->in_size || c->out_room) {
         if (!(b = bounce_take(lane, op, 0, c->in_size)))

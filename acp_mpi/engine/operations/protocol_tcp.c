@@ -2,9 +2,9 @@
 #include "operations/protocol_tcp.h"
 #include "base/crc32c.h"
 #include "memory/translate.h"
+#include "operations/execute.h"
+#include "operations/method_call.h"
 #include "operations/op_table.h"
-#include "operations/protocol.h"
-#include "operations/remote_call.h"
 #include "peers/peer_liveness.h"
 #include "transport/frame.h"
 #include "transport/link.h"
@@ -70,7 +70,7 @@ static int road_put(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, b
         return link ? lane->fault.status : peer_liveness_fail(lane, op->target, m.dst, size);
     int rc = !size || lend(lane, link, op, at, size, payload, &sum)
                  ? ACP_OK
-                 : protocol_part_read(lane, op, at, size, payload, &sum);
+                 : execute_part_read(lane, op, at, size, payload, &sum);
     if (rc == ACP_OK)
         link_io_commit(lane, link, &m, payload, size, sum);
     else
@@ -88,7 +88,7 @@ static int road_get(acp_lane *lane, struct op *op, uint64_t at, uint64_t size)
 
 static int road_call(acp_lane *lane, struct op *op)
 {
-    struct message m = remote_call_message(lane, op);
+    struct message m = method_call_message(lane, op);
     return protocol_tcp_command(lane, op->target, op->color, &m, op->call->in, op->call->in_size);
 }
 

@@ -8,6 +8,7 @@
 #include "operations/pending.h"
 #include "operations/protocol.h"
 #include "operations/route.h"
+#include "operations/task.h"
 #include "peers/newcomers.h"
 #include "progress/doorbell.h"
 #include "transport/shm_ring.h"
@@ -42,7 +43,7 @@ static void element_command(const struct many *m, uint64_t i, struct message *c)
 static bool start_alone(acp_lane *lane, struct op *op, const struct message *element)
 {
     struct many *m = op->many;
-    struct op *child = op_table_task_new(lane->engine);
+    struct op *child = task_new(lane->engine);
     if (!child)
         return false;
     child->command = *element;
