@@ -7,10 +7,8 @@
 #include "peers/attach.h"
 #include "peers/peer.h"
 #include "progress/reactor.h"
-#include "transport/connection_input.h"
 #include "transport/handshake.h"
 #include "transport/link.h"
-#include "transport/link_io.h"
 #include "transport/listen.h"
 #include "transport/socket_options.h"
 
@@ -113,7 +111,7 @@ static void listen_later(acp_engine *e, uint64_t when)
     listen_as_told(e);
 }
 
-/* The handshake, among those from that address (NULL: any), that makes room for another: the oldest that has had its
+/* The handshake (no link uses it yet), among those from that address (NULL: any), that makes room for another: the oldest that has had its
  * time, one from outside the job's hosts first. NULL: none yet; *due: when one has. */
 static struct wire *pending_oldest(const acp_engine *e, const uint8_t *source, uint32_t *count, uint64_t *due)
 {
@@ -137,16 +135,24 @@ static struct wire *pending_oldest(const acp_engine *e, const uint8_t *source, u
 }
 
 /* May one more from there begin a handshake? If need be another from the same kind of address ends. */
-static bool welcome(acp_lane *lane, const uint8_t *source, bool neighbour)
+static bool welcome(acp_engine *e, const uint8_t *source, bool neighbour)
 {
     uint32_t count;
     uint64_t due;
-    struct wire *oldest = neighbour ? NULL : pending_oldest(lane->engine, source, &count, &due);
+    struct wire *oldest = neighbour ? NULL : pending_oldest(e, source, &count, &due);
     if (neighbour || count < PENDING_EACH)
         return true;
     if (oldest)
-        connection_broken(lane, oldest);
+        connection_close(e, oldest);
     return oldest != NULL;
+}
+
+void connection_short_begins(acp_engine *e, int error)
+{
+    if (!e->tcp.short_since) {
+        e->tcp.short_error = error;
+        e->tcp.short_since = linux_now_ns();
+    }
 }
 
 /* Out of descriptors this process has a spare one, with which it tells callers, one after the other, that it lives.
@@ -189,15 +195,15 @@ void connection_accept(acp_lane *lane)
             return;
         bool spare = fd < 0 && peer_own_shortage(errno);
         if (spare) {
-            link_short_begins(e, errno);
+            connection_short_begins(e, errno);
             fd = accept_spare(e, source, &neighbour);
         }
-        if (fd >= 0 && !welcome(lane, source, neighbour)) {
+        if (fd >= 0 && !welcome(e, source, neighbour)) {
             close(fd);
             continue;
         }
         if (leaves && e->tcp.pending_handshakes >= PENDING_MOST)
-            connection_broken(lane, leaves);
+            connection_close(e, leaves);
         struct wire *wire = fd < 0 ? NULL : wire_new(e, fd, EPOLLIN, HANDSHAKE_NS);
         if (!wire) { /* no descriptor or memory is left: the listener would ring for ever */
             if (fd >= 0)
@@ -292,47 +298,13 @@ void connection_pause(acp_engine *e, struct wire *wire, bool fasts)
         listen_for(e, wire);
 }
 
-void connection_broken(acp_lane *lane, struct wire *wire)
+uint64_t connection_tick(acp_engine *e, uint64_t now)
 {
-    connection_close(lane->engine, wire);
-    link_wire_down(lane, wire);
-}
-
-void connection_ready(acp_lane *lane, uint32_t number, uint32_t events)
-{
-    acp_engine *e = lane->engine;
-    struct wire *wire = number < e->tcp.wire_room ? e->tcp.wires[number] : NULL;
-    if (!wire)
-        return;
-    if (wire->state == WIRE_CONNECTING && events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
-        connection_input_connected(lane, wire);
-    if (wire->state == WIRE_OPEN && events & EPOLLOUT)
-        link_io_writable(lane, wire);
-    if (wire->state != WIRE_CLOSED && wire->state != WIRE_CONNECTING &&
-        events & (EPOLLIN | EPOLLERR | EPOLLHUP))
-        connection_input_readable(lane, wire);
-}
-
-uint64_t connection_tick(acp_lane *lane, uint64_t now)
-{
-    acp_engine *e = lane->engine;
-    uint64_t next = UINT64_MAX;
     if (e->tcp.listen_again && now >= e->tcp.listen_again) {
         e->tcp.listen_again = 0;
         listen_as_told(e);
-    } else if (e->tcp.listen_again) {
-        next = e->tcp.listen_again;
     }
-    for (uint32_t i = 0; i < e->tcp.wire_room; i++) {
-        struct wire *wire = e->tcp.wires[i];
-        if (!wire || wire->state == WIRE_CLOSED || !wire->deadline)
-            continue;
-        if (now >= wire->deadline)
-            connection_broken(lane, wire);
-        else if (wire->deadline < next)
-            next = wire->deadline;
-    }
-    return next;
+    return e->tcp.listen_again ? e->tcp.listen_again : UINT64_MAX;
 }
 
 void connection_close_all(acp_engine *e)

@@ -43,11 +43,11 @@ void connection_close(acp_engine *e, struct wire *wire);
 void connection_opened(acp_engine *e, struct wire *wire); /* the link is named on both sides: the deadline ends */
 void connection_want(acp_engine *e, struct wire *wire, bool writing);
 void connection_pause(acp_engine *e, struct wire *wire, bool fasts);
-void connection_broken(acp_lane *lane, struct wire *wire);
+/* A frame, a caller or a peer's call finds no descriptor, or no memory (errno). */
+void connection_short_begins(acp_engine *e, int error);
 
 void connection_accept(acp_lane *lane);
-void connection_ready(acp_lane *lane, uint32_t number, uint32_t events);
-uint64_t connection_tick(acp_lane *lane, uint64_t now); /* the next deadline */
+uint64_t connection_tick(acp_engine *e, uint64_t now); /* accepts again, if it is time; when next */
 void connection_close_all(acp_engine *e);
 void connection_reclaim(acp_engine *e); /* when nothing can refer to closed ones any more */
 

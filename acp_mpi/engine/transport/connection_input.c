@@ -2,10 +2,8 @@
  * for its possible answer: the stream keeps it. */
 #include "transport/connection_input.h"
 #include "core/engine_state.h"
-#include "core/state/peer.h"
 #include "core/upcalls.h"
 #include "peers/newcomers.h"
-#include "peers/peer.h"
 #include "transport/connection.h"
 #include "transport/frame.h"
 #include "transport/handshake.h"
@@ -17,6 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 static bool speak(struct wire *wire)
@@ -30,16 +29,6 @@ static bool speak(struct wire *wire)
     return sent;
 }
 
-/* The peer must be in the table; the nonce tells its process from one before it. */
-bool connection_input_knows(acp_engine *e, struct wire *wire)
-{
-    const acp_handshake *hs = wire->handshake;
-    struct peer *p = wire->peer || !hs ? wire->peer : peer_of_slot(e, hs->peer_slot);
-    if (p && (wire->peer || p->row.nonce == hs->peer_nonce))
-        wire->peer = p;
-    return wire->peer != NULL;
-}
-
 static bool introduce(acp_engine *e, struct wire *wire)
 {
     acp_handshake *hs = wire->handshake;
@@ -49,7 +38,7 @@ static bool introduce(acp_engine *e, struct wire *wire)
         return true; /* an observer: it may query, and has no link */
     if (!newcomers_find(e, hs->peer_slot))
         return hs->peer_slot < ACP_RANKS_MAX; /* its first frames introduce it */
-    return connection_input_knows(e, wire);
+    return link_session_knows(e, wire);
 }
 
 /* Takes whole frames from the begin of `from`; how many bytes are left. */
@@ -66,7 +55,7 @@ static size_t take_frames(acp_lane *lane, struct wire *wire, unsigned char *from
             break;
         }
         if (rc == FRAME_BAD || (rc == FRAME_WHOLE && !link_io_frame(lane, wire, &frame)))
-            connection_broken(lane, wire);
+            link_broken(lane, wire);
         if (rc != FRAME_WHOLE)
             break;
         at += frame.total;
@@ -112,7 +101,7 @@ static void handshake_step(acp_lane *lane, struct wire *wire, unsigned char *buf
     int rc = acp_handshake_feed(wire->handshake, buffer, (size_t)n, &used);
     if (!speak(wire) || rc < 0 || (rc == ACP_HANDSHAKE_DONE && !introduce(e, wire))) {
         wire->stranger = rc == ACP_HANDSHAKE_WRONG_SLOT || rc == ACP_HANDSHAKE_BAD_JOB;
-        connection_broken(lane, wire);
+        link_broken(lane, wire);
     } else if (rc == ACP_HANDSHAKE_DONE) {
         wire->state = WIRE_OPEN;
         socket_options_pace(wire->fd);
@@ -128,7 +117,7 @@ static void note_input(acp_engine *e, struct wire *wire)
     e->tcp.last_input = wire;
 }
 
-bool connection_input_readable(acp_lane *lane, struct wire *wire)
+static bool readable(acp_lane *lane, struct wire *wire)
 {
     acp_engine *e = lane->engine;
     size_t have = wire->in_end;
@@ -141,7 +130,7 @@ bool connection_input_readable(acp_lane *lane, struct wire *wire)
     wire->in_end = 0;
     ssize_t n = recv(wire->fd, buffer + have, IN_BUFFER - have, MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-        connection_broken(lane, wire);
+        link_broken(lane, wire);
         free(buffer);
         return true;
     }
@@ -158,7 +147,7 @@ bool connection_input_readable(acp_lane *lane, struct wire *wire)
     return true;
 }
 
-void connection_input_connected(acp_lane *lane, struct wire *wire)
+static void connected(acp_lane *lane, struct wire *wire)
 {
     int error = 0;
     socklen_t size = sizeof error;
@@ -168,15 +157,30 @@ void connection_input_connected(acp_lane *lane, struct wire *wire)
     if (!error && wire->link)
         link_taken(lane->engine, wire->link);
     if (error || !speak(wire))
-        connection_broken(lane, wire);
+        link_broken(lane, wire);
     else
         connection_want(lane->engine, wire, false);
+}
+
+void connection_input_ready(acp_lane *lane, uint32_t number, uint32_t events)
+{
+    acp_engine *e = lane->engine;
+    struct wire *wire = number < e->tcp.wire_room ? e->tcp.wires[number] : NULL;
+    if (!wire)
+        return;
+    if (wire->state == WIRE_CONNECTING && events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
+        connected(lane, wire);
+    if (wire->state == WIRE_OPEN && events & EPOLLOUT)
+        link_io_writable(lane, wire);
+    if (wire->state != WIRE_CLOSED && wire->state != WIRE_CONNECTING &&
+        events & (EPOLLIN | EPOLLERR | EPOLLHUP))
+        readable(lane, wire);
 }
 
 bool connection_input_ask(acp_lane *lane)
 {
     struct wire *wire = lane->engine->tcp.talker;
-    return wire && connection_input_readable(lane, wire);
+    return wire && readable(lane, wire);
 }
 
 void connection_input_starve(acp_engine *e)

@@ -1,19 +1,16 @@
-
+/* Rows of newcomers on a link: a peer gets the rows of all that have joined since it did before any frame that may
+ * name them. */
 #include "transport/introduce.h"
 #include "peers/newcomers.h"
 #include "peers/rank_table.h"
 #include "transport/frame.h"
-#include "transport/link.h"
-#include "transport/link_io.h"
 
 #include <string.h>
-/* Rows of newcomers on a link: a peer gets the rows of all that have joined since it did before any frame that may
- * name them. */
 
 static_assert(ROWS_PIECE * ACP_ROW_SIZE <= FRAME_PAYLOAD_MOST, "a piece is a frame");
 static_assert(FRAME_HEAD + ROWS_PIECE * ACP_ROW_SIZE + FRAME_SUM <= INTRODUCTION_MOST, "and goes out whole");
 
-static struct message piece_of(const acp_engine *e, uint8_t kind, uint32_t first, uint32_t end,
+struct message introduce_piece(const acp_engine *e, uint8_t kind, uint32_t first, uint32_t end,
                                unsigned char *payload)
 {
     uint32_t n = end - first < ROWS_PIECE ? end - first : ROWS_PIECE;
@@ -24,25 +21,11 @@ static struct message piece_of(const acp_engine *e, uint8_t kind, uint32_t first
     return (struct message){.kind = kind, .a = first, .b = n};
 }
 
-/* Before any frame that may name them: the rows that have joined since the peer did. */
-bool introduce_send(acp_lane *lane, struct link *link)
-{
-    acp_engine *e = lane->engine;
-    unsigned char rows[ROWS_PIECE * ACP_ROW_SIZE];
-    while (link->told < e->procs) {
-        struct message m = piece_of(e, ACP_ROWS, link->told, e->procs, rows);
-        if (link_io_send(lane, link, &m, rows, m.b * ACP_ROW_SIZE) != ACP_OK)
-            return false;
-        link->told += (uint32_t)m.b;
-    }
-    return true;
-}
-
 /* The first frames of a newcomer's connection introduce it: a peer that does not have its row could not let it in. */
 size_t introduce_compose(const acp_engine *e, uint32_t *told, unsigned char *frame)
 {
     unsigned char rows[ROWS_PIECE * ACP_ROW_SIZE];
-    struct message m = piece_of(e, ACP_NEWCOMER, *told, e->self + 1, rows);
+    struct message m = introduce_piece(e, ACP_NEWCOMER, *told, e->self + 1, rows);
     uint32_t size = (uint32_t)m.b * ACP_ROW_SIZE;
     *told += (uint32_t)m.b;
     frame_write(frame, &m, 0, 0, rows, size);

@@ -32,14 +32,6 @@ static uint64_t without_wire(acp_lane *lane, struct link *link, uint64_t now)
     return link->retry_at > now && link->retry_at < due ? link->retry_at : due;
 }
 
-/* Sets the timer also for earlier checks: only their delay beyond the due time counts as time in which this process
- * did not run. */
-void keepalive_count_down(acp_engine *e, const struct link *link)
-{
-    reactor_timer(e, link->lost_at);
-    reactor_timer(e, linux_now_ns() + e->config.peer_timeout_ns / 8);
-}
-
 /* The probe's answer also acknowledges. */
 static void probe_send(struct link *link, uint64_t now)
 {
@@ -73,10 +65,27 @@ static uint64_t link_tick(acp_lane *lane, struct link *link, uint64_t now, uint6
     return now + timeout / 8;
 }
 
+/* Ends the connections on which the peer has not named its link in time; the next deadline. */
+static uint64_t wires_tick(acp_lane *lane, uint64_t now)
+{
+    acp_engine *e = lane->engine;
+    uint64_t next = connection_tick(e, now);
+    for (uint32_t i = 0; i < e->tcp.wire_room; i++) {
+        struct wire *wire = e->tcp.wires[i];
+        if (!wire || wire->state == WIRE_CLOSED || !wire->deadline)
+            continue;
+        if (now >= wire->deadline)
+            link_broken(lane, wire);
+        else if (wire->deadline < next)
+            next = wire->deadline;
+    }
+    return next;
+}
+
 void keepalive_tick(acp_lane *lane, uint64_t late)
 {
     acp_engine *e = lane->engine;
-    uint64_t now = linux_now_ns(), next = connection_tick(lane, now);
+    uint64_t now = linux_now_ns(), next = wires_tick(lane, now);
     for (struct link *link = e->tcp.links, *after; link; link = after) {
         after = link->next;
         uint64_t at = link_tick(lane, link, now, late);

@@ -11,7 +11,6 @@
 #include "peers/peer.h"
 #include "progress/reactor.h"
 #include "transport/connection.h"
-#include "transport/keepalive.h"
 #include "transport/link_io.h"
 #include "transport/link_session.h"
 #include "transport/listen.h"
@@ -133,14 +132,6 @@ bool links_reach(const acp_engine *e, const struct peer *p)
     return false;
 }
 
-void link_short_begins(acp_engine *e, int error)
-{
-    if (!e->tcp.short_since) {
-        e->tcp.short_error = error;
-        e->tcp.short_since = linux_now_ns();
-    }
-}
-
 bool link_short_lasts(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
@@ -213,7 +204,7 @@ void link_call(acp_lane *lane, struct link *link)
         if (link->wire)
             return;
         if (link->shortage && link->out.held)
-            link_short_begins(e, link->shortage);
+            connection_short_begins(e, link->shortage);
         link->refusals += errno == ECONNREFUSED;
         if (link->shortage)
             link_lost_after(e, link);
@@ -222,6 +213,14 @@ void link_call(acp_lane *lane, struct link *link)
         link_give_up(lane, link);
     else
         call_later(e, link);
+}
+
+/* Sets the timer also for earlier checks: only their delay beyond the due time counts as time in which this process
+ * did not run. */
+static void count_down(acp_engine *e, const struct link *link)
+{
+    reactor_timer(e, link->lost_at);
+    reactor_timer(e, linux_now_ns() + e->config.peer_timeout_ns / 8);
 }
 
 /* The link on which this process sends to `p`, opened if there is none yet. Once closing has begun no link is opened:
@@ -236,7 +235,7 @@ struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color)
         return NULL;
     link->opener = true;
     link->session = ++e->tcp.sessions;
-    keepalive_count_down(e, link);
+    count_down(e, link);
     link_call(lane, link);
     return p->tcp.links[color];
 }
@@ -264,7 +263,7 @@ void link_without_wire(acp_engine *e, struct link *link)
     }
     if (link->state == LINK_OPEN && (moved || !link->needed))
         link_lost_after(e, link);
-    keepalive_count_down(e, link);
+    count_down(e, link);
 }
 
 /* A knocking peer has lost its end of a connection on which nothing has come to this side for a while. */
@@ -277,18 +276,17 @@ void links_knocked_at(acp_lane *lane, const struct peer *p)
         if (link->peer != p || !link->opener || link->state != LINK_OPEN ||
             linux_now_ns() - link->heard <= silence)
             continue;
-        struct wire *wire = link->wire;
-        connection_close(lane->engine, wire);
-        link_wire_down(lane, wire);
+        link_broken(lane, link->wire);
     }
 }
 
 /* A stream is gone. The farewell of a peer ends its links without a loss, unless an answer is
  * missing. */
-void link_wire_down(acp_lane *lane, struct wire *wire)
+void link_broken(acp_lane *lane, struct wire *wire)
 {
     acp_engine *e = lane->engine;
     struct link *link = wire->link;
+    connection_close(e, wire);
     if (!link || link->wire != wire)
         return;
     bool in_vain = link->state == LINK_OPEN && !link->moved;

@@ -80,14 +80,12 @@ void link_hold(acp_engine *e, struct link *link);
 void link_unhold(acp_engine *e, struct link *link);
 
 void link_watch(acp_engine *e, struct peer *p, uint32_t color); /* watches the link of a peer of another node */
-/* A frame or a caller finds no descriptor, or no memory (errno); does that last? */
-void link_short_begins(acp_engine *e, int error);
-bool link_short_lasts(acp_engine *e);
+bool link_short_lasts(acp_engine *e); /* are descriptors, or memory, still short? */
 void links_bury(acp_engine *e);
 void links_flush(acp_engine *e); /* last of all, without other threads: what is written goes out */
 void links_close(acp_engine *e);
 void links_lost(acp_lane *lane, struct peer *p);
-void link_wire_down(acp_lane *lane, struct wire *wire); /* closed already */
+void link_broken(acp_lane *lane, struct wire *wire); /* the connection, with a link or without */
 void link_taken(acp_engine *e, struct link *link); /* a listener has taken the call */
 void link_knocked(acp_engine *e, struct wire *wire);
 void link_put_off(acp_engine *e, struct wire *wire); /* the peer lives, and is short of descriptors */

@@ -78,13 +78,27 @@ static bool is_answer(uint8_t kind)
     return kind >= ACP_REPLY;
 }
 
+/* Before any frame that may name them: the rows that have joined since the peer did. */
+static bool rows_send(acp_lane *lane, struct link *link)
+{
+    acp_engine *e = lane->engine;
+    unsigned char rows[ROWS_PIECE * ACP_ROW_SIZE];
+    while (link->told < e->procs) {
+        struct message m = introduce_piece(e, ACP_ROWS, link->told, e->procs, rows);
+        if (link_io_send(lane, link, &m, rows, m.b * ACP_ROW_SIZE) != ACP_OK)
+            return false;
+        link->told += (uint32_t)m.b;
+    }
+    return true;
+}
+
 unsigned char *link_io_reserve(acp_lane *lane, struct link *link, const struct message *m,
                                uint64_t size, uint64_t *sum)
 {
     unsigned char *frame = NULL;
     bool told = link->told >= lane->engine->procs || m->kind == ACP_ROWS;
     if (unlikely(!told))
-        told = introduce_send(lane, link);
+        told = rows_send(lane, link);
     if (link->state == LINK_CLOSED || size > FRAME_PAYLOAD_MOST)
         lane_fail(lane, ACP_E_LOST, m->dst, size);
     else if (!told || !(frame = tcp_send_queue_add(&link->out, frame_bytes((uint32_t)size), is_answer(m->kind))))

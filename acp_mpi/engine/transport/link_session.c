@@ -9,7 +9,6 @@
 #include "peers/newcomers.h"
 #include "peers/peer.h"
 #include "transport/connection.h"
-#include "transport/connection_input.h"
 #include "transport/frame.h"
 #include "transport/introduce.h"
 #include "transport/link.h"
@@ -98,8 +97,7 @@ void link_session_continue(acp_lane *lane, struct wire *wire)
     while (good && !wire->first_size && !wire->presented)
         good = say_some(wire, frame, opening_compose(e, wire, frame));
     if (!good) {
-        connection_close(e, wire);
-        link_wire_down(lane, wire);
+        link_broken(lane, wire);
         return;
     }
     connection_want(e, wire, wire->first_size > 0);
@@ -122,6 +120,16 @@ void link_session_connected(acp_lane *lane, struct wire *wire)
     }
     wire->introduced = newcomers_known_to(lane->engine, wire->peer);
     link_session_continue(lane, wire);
+}
+
+/* The peer must be in the table; the nonce tells its process from one before it. */
+bool link_session_knows(acp_engine *e, struct wire *wire)
+{
+    const acp_handshake *hs = wire->handshake;
+    struct peer *p = wire->peer || !hs ? wire->peer : peer_of_slot(e, hs->peer_slot);
+    if (p && (wire->peer || p->row.nonce == hs->peer_nonce))
+        wire->peer = p;
+    return wire->peer != NULL;
 }
 
 static struct link *link_of(acp_engine *e, const struct peer *p, uint64_t session)
@@ -183,14 +191,13 @@ void link_session_begin(acp_lane *lane, struct wire *wire, const struct message 
         link_session_put_off(wire);
     } else if (wire->accepted && link) {
         link = NULL; /* it has named a link before */
-    } else if (wire->accepted && connection_input_knows(e, wire)) {
+    } else if (wire->accepted && link_session_knows(e, wire)) {
         link = m->flags & SESSION_KNOCK ? knocked(lane, wire) : admit(lane, wire, m);
     }
     if (link)
         link->moved |= !link->known || m->a > link->out.acked;
     if (!link || !tcp_send_queue_ack(&link->out, m->a)) {
-        connection_close(e, wire);
-        link_wire_down(lane, wire);
+        link_broken(lane, wire);
         return;
     }
     link->known = true;

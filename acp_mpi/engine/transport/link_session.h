@@ -7,6 +7,7 @@ struct message;
 struct wire;
 
 /* Beginning and end of a link's use of a connection (link_session.c): */
+bool link_session_knows(acp_engine *e, struct wire *wire); /* is the peer that has called in the table? */
 void link_session_connected(acp_lane *lane, struct wire *wire); /* both sides have proved the secret */
 void link_session_continue(acp_lane *lane, struct wire *wire); /* there is room for more of the first frames */
 void link_session_begin(acp_lane *lane, struct wire *wire, const struct message *m);
