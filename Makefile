@@ -56,10 +56,13 @@ mutate: ## change the engine here and there, and see whether its tests notice; M
 sanitize: ## engine tests under the address, undefined behaviour and thread sanitizers
 	@$(MAKE) --no-print-directory -C tests/engine address undefined thread
 
-lint: .venv/mpich/.extra-lint ## ruff and mypy
+lint: .venv/mpich/.extra-lint ## ruff, mypy, and basedpyright as a user has it
 	.venv/mpich/bin/ruff check .
 	.venv/mpich/bin/ruff format --check .
 	.venv/mpich/bin/mypy $(wildcard acp_mpi examples benchmarks packaging tests/typed.py)
+	@mkdir -p build/typed && cp tests/typed.py build/typed
+	@echo '{"typeCheckingMode": "strict"}' >build/typed/pyrightconfig.json
+	.venv/mpich/bin/basedpyright -p build/typed --pythonpath .venv/mpich/bin/python
 
 docs: .venv/mpich/.extra-docs ## the documentation, into docs/_build/html
 	.venv/mpich/bin/sphinx-build -q -W --keep-going -b html docs docs/_build/html

@@ -187,6 +187,7 @@ _ROOMS = {
         "remote",
     ),
     "acp_mpi.job.runtime": (
+        "Session",
         "abort",
         "finalize",
         "init",

@@ -172,6 +172,7 @@ from acp_mpi.rma.remote import (
     remote as remote,
 )
 from acp_mpi.job.runtime import (
+    Session as Session,
     abort as abort,
     finalize as finalize,
     init as init,

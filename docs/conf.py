@@ -24,7 +24,10 @@ myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 nitpicky = True
 # Types of Python, NumPy and mpi4py have no pages here; names of acp_mpi have to be found.
-nitpick_ignore_regex = [("py:.*", r"(?!acp_mpi\.).*")]
+nitpick_ignore_regex = [
+    ("py:.*", r"(?!acp_mpi\.).*"),
+    ("py:.*", r"acp_mpi\.[\w.]*\.(?:[KSTV]|Plain\w*)"),  # variables of types
+]
 
 add_module_names = False
 autosummary_generate = False
@@ -63,7 +66,7 @@ def typed(variants: list[ast.FunctionDef], name: str | None) -> str:
         node = getattr(arguments.get(name), "annotation", None) if name else variant.returns
         found.add(ast.unparse(node) if node else "")
     text = found.pop() if len(found) == 1 else "Any"
-    return re.sub(r"\b_(?=Buffer)", "", re.sub(r"\bInt\b", "SupportsIndex", text))
+    return re.sub(r"\b_(Buffer|[KTV])(?:_co)?\b", r"\1", re.sub(r"\bInt\b", "SupportsIndex", text))
 
 
 def sign(app, what, name, obj, options, signature, returns):

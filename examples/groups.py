@@ -26,7 +26,7 @@ def area(piece: int, pieces: int, part: int, parts: int, points: int) -> float:
     return total * width
 
 
-def work(counter: acp.Counter, results: acp.Vector, pieces: int, points: int) -> int:
+def work(counter: acp.Counter, results: acp.Vector[float], pieces: int, points: int) -> int:
     """Take pieces until there are no more; return how many. Collective over a group with MPI."""
     comm, done = acp.group().comm, 0
     while True:

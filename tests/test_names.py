@@ -28,7 +28,7 @@ INTERFACE = {
     "wait_until", "GA_NULL", "HANDLE_NULL", "HANDLE_ALL", "HANDLE_CONT",
     "Error", "NotInitializedError", "RankError", "AddressError", "AlignmentError",
     "HeapFullError", "PeerLostError", "TruncationError", "Counter", "Cursor", "Deque", "List",
-    "Group", "KeyCursor", "ListCursor",  # for annotations
+    "Group", "KeyCursor", "ListCursor", "Session",  # for annotations
     "Map", "MultiSet", "Set", "Vector", "Workspace",
     "reduce", "allreduce", "scan", "exscan", "gather", "scatter", "alltoall", "reduce_scatter",
     "ibarrier", "ibcast", "ireduce", "iallreduce", "iscan", "iexscan", "igather", "iscatter",
@@ -39,10 +39,10 @@ INTERFACE = {
 
 CONTAINER = "attach destroy ga serial statistics"
 SEQUENCE = (
-    f"{CONTAINER} append append_ga assign assign_ga assign_range at back begin capacity clear dtype"
-    " duplicate empty end erase erase_range extend extend_ga fill fill_ga front insert insert_ga"
-    " insert_range insert_range_ga pop pop_back pop_front push_back push_back_ga push_front"
-    " push_front_ga reserve resize shrink_to_fit size swap tolist"
+    f"{CONTAINER} append append_ga assign assign_ga assign_range at back begin capacity clear count"
+    " dtype duplicate empty end erase erase_range extend extend_ga fill fill_ga front index insert"
+    " insert_ga insert_range insert_range_ga pop pop_back pop_front push_back push_back_ga"
+    " push_front push_front_ga reserve resize shrink_to_fit size swap to_list tolist"
 )
 HASHED = (
     f"{CONTAINER} assign begin clear empty end find find_ga insert insert_ga local merge move ranks"
@@ -54,10 +54,11 @@ METHODS = {
     "List": f"{CONTAINER} append append_ga appendleft appendleft_ga assign assign_range back begin"
     " clear dtype duplicate empty end erase erase_range extend fill fill_ga find front insert"
     " insert_ga merge pop pop_back pop_front popleft push_back push_back_ga push_front"
-    " push_front_ga remove remove_ga reverse size sort splice splice_range swap unique",
-    "Map": f"{HASHED} accumulate add assign_ga get get_many items keys pop setdefault values",
-    "MultiSet": f"{HASHED} add count discard items keys remove_all remove_all_ga",
-    "Set": f"{HASHED} add discard",
+    " push_front_ga remove remove_ga reverse size sort splice splice_range swap to_list unique",
+    "Map": f"{HASHED} accumulate add assign_ga get get_many items keys pop popitem"
+    " setdefault to_dict values",
+    "MultiSet": f"{HASHED} add count discard items keys remove_all remove_all_ga to_dict",
+    "Set": f"{HASHED} add discard isdisjoint to_set",
     "Vector": f"{SEQUENCE} view",
     "Workspace": f"{CONTAINER} accumulate default_size read read_ga size write write_ga",
 }

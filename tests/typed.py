@@ -3,6 +3,10 @@
 `make lint` checks it, `test_names.py` runs it.
 """
 
+from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, assert_type
+
 import numpy as np
 import numpy.typing as npt
 
@@ -32,6 +36,101 @@ def objects() -> str:
     acp.send("text", 0)
     text: str = acp.recv()
     return text
+
+
+def types_of_arrays() -> None:
+    """What a type of elements says of an array, NumPy's type of it says."""
+    assert_type(acp.zeros(4), Reals)
+    assert_type(acp.empty((2, 2), np.int32), npt.NDArray[np.int32])
+    whole = acp.zeros(4, np.dtype(np.int64))
+    assert_type(whole, npt.NDArray[np.int64])
+    ga = acp.query_ga(whole)
+    assert_type(acp.view(ga, 4, np.int64), npt.NDArray[np.int64])
+    far = acp.remote(ga, 4, np.int64)
+    assert_type(far, acp.RemoteArray[np.int64])
+    assert_type(far[1:], npt.NDArray[np.int64])
+    assert_type(far.dtype, np.dtype[np.int64])
+    named: npt.NDArray[Any] = acp.zeros(4, "f4")
+    assert named.itemsize == 4
+
+
+def requests() -> None:
+    """A request knows what its `wait` returns, and so does a wait for several."""
+    sends = [acp.isend(b"one", 0), acp.isend("two", 0)]
+    assert_type(sends, list[acp.Request[None]])
+    into = acp.irecv(bytearray(3), source=0)
+    assert_type(into.wait(), bytearray)
+    assert_type(acp.irecv(source=0).wait(), Any)
+    assert_type(acp.waitall(sends), list[None])
+    begun = acp.iallreduce(2.5, "max")
+    assert_type(begun, acp.Request[float])
+    assert_type(acp.waitany([begun]), tuple[int, float])
+    start: acp.Request[object] = acp.ibcast(1)
+    assert start.wait() == 1
+    acp.ibarrier().wait()
+
+
+def collectives() -> None:
+    """What goes in comes out."""
+    assert_type(acp.bcast("text", root=0), str)
+    made = acp.bcast(acp.Counter() if acp.rank() == 0 else None)
+    assert_type(made, acp.Counter)
+    made.destroy()
+    ones: Reals = np.ones(4)
+    assert_type(acp.allreduce(ones), Reals)
+    assert_type(acp.allreduce(3, max), int)
+    assert_type(acp.allreduce(ones, np.add, out=ones.copy()), Reals)
+    pair: list[tuple[str, int]] = acp.allgather(("x", 1))
+    assert_type(acp.scan(pair[0], lambda a, b: max(a, b)), tuple[str, int])
+    assert_type(acp.exscan(1), int | None)
+    assert_type(acp.reduce(1.5, "prod", 0, timeout=60), float | None)
+    gathered = acp.gather("x", root=0)
+    assert gathered is not None
+    assert "".join(gathered) == "x"
+    assert acp.alltoall([1]) == acp.allgather(1, ranks=[0]) == [1]
+    assert_type(acp.scatter([2.5], root=0), float)
+    acp.bcast(b"1234", root=0, out=())
+    acp.gather(np.arange(2), out=np.empty(2, int), counts=[2])
+
+
+def containers() -> None:
+    """Containers know their elements, and are what collections.abc says of them."""
+    with acp.Map({"one": 1}) as numbers, acp.Map(key=int, value=float) as reals:
+        assert_type(numbers, acp.Map[str, int])
+        assert_type(reals, acp.Map[int, float])
+        assert_type(numbers["one"], int)
+        assert_type(numbers.get("two"), int | None)
+        assert_type(numbers.get("two", 2.5), int | float)
+        assert_type(numbers.add("one", 2), int)
+        assert_type(numbers.begin(), acp.KeyCursor[str, int])
+        for key, value in numbers.items():
+            assert key.upper() == "ONE", value + 1
+        mapping: MutableMapping[str, int] = numbers
+        assert_type(mapping.setdefault("two", 2), int)
+        assert numbers.to_dict() == {"one": 3, "two": 2} == dict(mapping)
+        read_only: Mapping[int, float] = reals
+        assert not read_only
+    with acp.Set(["a", "b"]) as names, acp.MultiSet(key=int) as counts:
+        assert_type(names, acp.Set[str])
+        whole: AbstractSet[str] = names
+        assert whole & {"a"} == {"a"}
+        assert_type(names.to_set(), set[str])
+        assert_type(counts.insert(3, 2), int)
+        assert_type(counts.to_dict(), dict[int, int])
+    with acp.Vector(float, [1, 2]) as vector, acp.Deque("q", size=3) as deque:
+        assert_type(vector, acp.Vector[float])
+        assert_type(vector[0], float)
+        assert_type(vector.begin().value, float)
+        row: Sequence[float] = vector
+        assert row.index(2.0) == 1 == row.count(1.0)
+        assert_type(vector.to_list(), list[float])
+        chosen: acp.Deque[int] = deque
+        assert chosen.pop() == 0
+    with acp.List(["a", "b"]) as line, acp.List(dtype=bytes) as raw:
+        assert_type(line.pop_front(), str)
+        assert_type(line.begin(), acp.ListCursor[str])
+        assert_type(line.to_list(), list[str])
+        assert_type(raw, acp.List[bytes])
 
 
 def whole_numbers(n: np.int64, ga: np.uint64) -> int:
@@ -81,6 +180,10 @@ def main() -> None:
         assert arrays().tolist() == [1, 1, 1, 1]
         assert words() == b"four"
         assert objects() == "text"
+        types_of_arrays()
+        requests()
+        collectives()
+        containers()
         assert whole_numbers(np.int64(1), np.uint64(acp.query_starter_ga(0))) == 3
 
 

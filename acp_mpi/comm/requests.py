@@ -12,10 +12,12 @@ from acp_mpi.engine._engine import Request
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 
-def _listed(requests: Iterable[Request], function: str) -> list[Request]:
+def _listed(requests: Iterable[Request[T]], function: str) -> list[Request[T]]:
     if isinstance(requests, Request):
         raise TypeError(f"{function}: one Request is not a list of them; its wait() waits for one")
     try:
@@ -43,7 +45,7 @@ def _end(timeout: float | None, function: str) -> float | None:
     return None if seconds is None else time.monotonic() + seconds
 
 
-def waitall(requests: Iterable[Request], timeout: float | None = None) -> list[Any]:
+def waitall(requests: Iterable[Request[T]], timeout: float | None = None) -> list[T]:
     """Wait until all are done; return what their `wait` returns, in order.
 
     Waits for all, also if some fail; raises the first error then, the others are its notes.
@@ -51,7 +53,7 @@ def waitall(requests: Iterable[Request], timeout: float | None = None) -> list[A
     signal handler raises.
     """
     end = _end(timeout, "waitall")
-    results: list[Any] = []
+    results: list[T] = []
     errors: list[Exception] = []
     for request in _listed(requests, "waitall"):
         try:
@@ -68,7 +70,7 @@ def waitall(requests: Iterable[Request], timeout: float | None = None) -> list[A
     return results
 
 
-def waitany(requests: Iterable[Request], timeout: float | None = None) -> tuple[int, Any]:
+def waitany(requests: Iterable[Request[T]], timeout: float | None = None) -> tuple[int, T]:
     """Wait until one is done with a result not taken yet; return its index and that result.
 
     Raises the error of that one, ValueError if there is none left, TimeoutError after `timeout`
@@ -101,7 +103,7 @@ def waitany(requests: Iterable[Request], timeout: float | None = None) -> tuple[
         return index, request.wait(_left(end))
 
 
-def testall(requests: Iterable[Request]) -> bool:
+def testall(requests: Iterable[Request[Any]]) -> bool:
     """Return whether all are done, without waiting; raises the first error then."""
     listed = _listed(requests, "testall")
     if not all(request.done for request in listed):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from acp_mpi.datastructs.hashed_copies import HashedCopies
 
 
-def alike(mine: "HashedCopies", function: str, other: Any) -> "HashedCopies":
+def alike(mine: "HashedCopies[Any, Any]", function: str, other: Any) -> "HashedCopies[Any, Any]":
     """Return the one that `other` is, or is the local part of. TypeError if it is another kind,
     has keys or values of other types, or is a part where the whole is wanted.
     """
@@ -31,5 +31,5 @@ def alike(mine: "HashedCopies", function: str, other: Any) -> "HashedCopies":
             f"{function}: keys and values are {', '.join(there)} there and {', '.join(here)} here; "
             "convert them first"
         )
-    found: HashedCopies = owner
+    found: HashedCopies[Any, Any] = owner
     return found

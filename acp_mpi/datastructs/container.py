@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, ClassVar, Self, SupportsIndex
+from typing import Any, ClassVar, Self, SupportsIndex, TypeVar
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError, PeerLostError
@@ -22,6 +22,14 @@ KINDS = (
     "Workspace",
 )  # by number, as in container.h
 
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+# Types that elements, keys and values have as they were given; of others checkers know nothing.
+Plain = TypeVar("Plain", bool, int, float)
+PlainKey = TypeVar("PlainKey", bool, int, float, str, bytes)
+PlainValue = TypeVar("PlainValue", bool, int, float, str, bytes)
 
 NOTHING = ()  # as the contents of a container: none are given
 MOST_RANKS = 4000  # that one container is spread over: their addresses fit into its note

@@ -1,10 +1,12 @@
 """Places in a vector or deque."""
 
 import operator
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar
 
 if TYPE_CHECKING:
     from acp_mpi.datastructs.sequence_copies import SequenceCopies
+
+T = TypeVar("T")
 
 
 def steps_of(n: Any) -> int:
@@ -16,7 +18,7 @@ def steps_of(n: Any) -> int:
         raise TypeError(text) from None
 
 
-class Cursor:
+class Cursor(Generic[T]):
     """A place in a vector or deque by its index: before element `index`, or at the end.
 
     The cursor stays at that index whatever the others do.
@@ -24,17 +26,17 @@ class Cursor:
 
     __slots__ = ("index", "sequence")
 
-    def __init__(self, sequence: "SequenceCopies", index: int) -> None:
+    def __init__(self, sequence: "SequenceCopies[T]", index: int) -> None:
         self.sequence = sequence
         self.index = index
 
     @property
-    def value(self) -> Any:
+    def value(self) -> T:
         """The element. IndexError at the end."""
         return self.sequence.at(self.index)
 
     @value.setter
-    def value(self, value: Any) -> None:
+    def value(self, value: T) -> None:
         self.sequence[self.index] = value
 
     @property
@@ -42,7 +44,7 @@ class Cursor:
         """The address of the element, until the sequence grows or changes before it."""
         return self.sequence._ga_of(self.index)
 
-    def advance(self, n: SupportsIndex = 1) -> "Cursor":
+    def advance(self, n: SupportsIndex = 1) -> "Cursor[T]":
         """Return the cursor `n` elements on, back if negative. IndexError before the first."""
         index = self.index + steps_of(n)
         if index < 0:
@@ -52,7 +54,7 @@ class Cursor:
             )
         return Cursor(self.sequence, index)
 
-    def distance(self, other: "Cursor") -> int:
+    def distance(self, other: "Cursor[T]") -> int:
         """Return how many elements `other` is further on."""
         if not isinstance(other, Cursor):
             raise TypeError(

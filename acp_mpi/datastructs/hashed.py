@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, SupportsIndex
 
 from acp_mpi.datastructs.codecs import OBJECT, as_array, codec_from, codec_of, key_at, note_of
-from acp_mpi.datastructs.container import MOST_RANKS, count_of, destroy_parts, make_on_living
+from acp_mpi.datastructs.container import MOST_RANKS, K, V, count_of, destroy_parts, make_on_living
 from acp_mpi.datastructs.hashed_copies import BATCH, STRIPES, HashedCopies
 from acp_mpi.datastructs.key_cursor import KeyCursor
 from acp_mpi.datastructs.local import Local
@@ -31,22 +31,11 @@ class HashStatistics:
     bytes: int
 
 
-class Hashed(HashedCopies):
+class Hashed(HashedCopies[K, V]):
     """The common half of Map, Set and MultiSet."""
 
     _COUNTS: ClassVar[bool] = False
     _VALUE: ClassVar[str] = "V0"
-
-    def __init__(
-        self,
-        contents: Any = None,
-        *,
-        key: Any = object,
-        ranks: Iterable[SupportsIndex] | None = None,
-        slots: SupportsIndex = 0,
-        rank: SupportsIndex | None = None,
-    ) -> None:
-        self._spread(contents, key, self._VALUE, ranks, slots, rank)
 
     def _spread(
         self,
@@ -151,7 +140,7 @@ class Hashed(HashedCopies):
         return HashStatistics(self.ranks, keys, places, graves, size)
 
     @property
-    def local(self) -> Local:
+    def local(self) -> Local[K, V]:
         """The part on the calling rank."""
         return Local(self)
 
@@ -173,10 +162,10 @@ class Hashed(HashedCopies):
     def __bool__(self) -> bool:
         return not self.empty()
 
-    def __contains__(self, key: Any) -> bool:
+    def __contains__(self, key: object) -> bool:
         return self._has("find", key)
 
-    def find(self, key: Any) -> KeyCursor:
+    def find(self, key: K) -> KeyCursor[K, V]:
         """Return a cursor to the key, or the end."""
         missing = object()
         value = self._find_value("find", key, missing)
@@ -185,7 +174,7 @@ class Hashed(HashedCopies):
         part, stripe, key_hash = self._where(key)
         return KeyCursor(self, (part, stripe, key_hash), key, value)
 
-    def find_ga(self, ga: SupportsIndex, size: SupportsIndex | None = None) -> KeyCursor:
+    def find_ga(self, ga: SupportsIndex, size: SupportsIndex | None = None) -> KeyCursor[K, V]:
         """Return a cursor to the key with its `size` bytes at address `ga`, or the end."""
         return self.find(self._key_at("find_ga", ga, size))
 
@@ -200,15 +189,15 @@ class Hashed(HashedCopies):
     def _key_at(self, method: str, ga: SupportsIndex, size: SupportsIndex | None) -> Any:
         return key_at(self._key_codec, ga, size, f"{type(self).__name__}.{method}")
 
-    def begin(self) -> KeyCursor:
+    def begin(self) -> KeyCursor[K, V]:
         """Return a cursor to the first element, or the end."""
         return self._cursor_from(0, 0, 0)
 
-    def end(self) -> KeyCursor:
+    def end(self) -> KeyCursor[K, V]:
         """Return the cursor behind the last element."""
         return KeyCursor(self, (self._part_count, 0, 0), None, None)
 
-    def _cursor_from(self, part: int, stripe: int, key_hash: int) -> KeyCursor:
+    def _cursor_from(self, part: int, stripe: int, key_hash: int) -> KeyCursor[K, V]:
         """Return a cursor to the first element from a place on."""
         if key_hash >> 64:
             stripe, key_hash = stripe + 1, 0
@@ -224,11 +213,11 @@ class Hashed(HashedCopies):
             part, stripe, key_hash = part + 1, 0, 0
         return self.end()
 
-    def _iterate(self, parts: Iterable[int]) -> Iterator[Any]:
+    def _iterate(self, parts: Iterable[int]) -> Iterator[K]:
         """Yield the keys of some parts."""
         return (key for key, _ in self._pairs(parts))
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[K]:
         return self._iterate(range(self._part_count))
 
     __reversed__ = None  # there is no order; without this line Python would ask for [n - 1], ...

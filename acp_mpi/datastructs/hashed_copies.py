@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
-from typing import Any, Self
+from typing import Any, Generic, Self
 
 from acp_mpi.datastructs.alike import alike
 from acp_mpi.datastructs.codecs import batches
-from acp_mpi.datastructs.container import Container
+from acp_mpi.datastructs.container import Container, K, V
 from acp_mpi.datastructs.local import Local
 from acp_mpi.engine import _engine
 from acp_mpi.errors import PeerLostError
@@ -16,7 +16,7 @@ BATCH = 1 << 16
 STRIPES = 8
 
 
-class HashedCopies(_engine.ManyHandle, Container):
+class HashedCopies(_engine.ManyHandle, Container, Generic[K, V]):
     """A map, set or multiset as a place that elements are copied to and from."""
 
     @property
@@ -33,7 +33,7 @@ class HashedCopies(_engine.ManyHandle, Container):
         for part in range(self._part_count):
             self._clear_part(part)
 
-    def _pairs(self, parts: Iterable[int]) -> Iterator[tuple[Any, Any]]:
+    def _pairs(self, parts: Iterable[int]) -> Iterator[tuple[K, V]]:
         """Yield key and value of the elements of some parts, in batches."""
         for part in parts:
             stripe = key_hash = 0
@@ -42,11 +42,11 @@ class HashedCopies(_engine.ManyHandle, Container):
                 for _, key, value in elements:
                     yield key, value
 
-    def _elements(self) -> Iterator[tuple[Any, Any]]:
+    def _elements(self) -> Iterator[tuple[K, V]]:
         """Yield all as pairs of key and value (of a set b'', of a multiset a count)."""
         return self._pairs(range(self._part_count))
 
-    def _merge_in(self, pairs: Iterator[tuple[Any, Any]], source: "HashedCopies") -> None:
+    def _merge_in(self, pairs: Iterator[tuple[K, V]], source: "HashedCopies[K, V]") -> None:
         """Put in elements with keys that are not there, and take those out of `source`."""
         for keys, values in batches(pairs):
             there = self._put_list("merge", keys, values, "insert")
@@ -57,7 +57,7 @@ class HashedCopies(_engine.ManyHandle, Container):
         """Take out elements that are elsewhere now."""
         self._put_list(name, keys, None, None)
 
-    def _taker(self) -> "HashedCopies":
+    def _taker(self) -> "HashedCopies[K, V]":
         """Return the one to take elements out of."""
         return self
 
@@ -72,7 +72,7 @@ class HashedCopies(_engine.ManyHandle, Container):
                 self._look(method, part)
                 return
 
-    def assign(self, other: "Self | Local") -> None:
+    def assign(self, other: "Self | Local[K, V]") -> None:
         """Put a copy of `other` in place of what is here. Not at one instant.
 
         If `other` cannot be read, or there is no room for it, this one is as before.
@@ -83,7 +83,7 @@ class HashedCopies(_engine.ManyHandle, Container):
         else:
             self._touch("assign")
 
-    def merge(self, other: "Self | Local") -> None:
+    def merge(self, other: "Self | Local[K, V]") -> None:
         """Move from `other` the elements with keys that are not here. Not at one instant."""
         pairs = iter(()) if self._is_own("merge", other) else other._elements()
         first = next(pairs, None)
@@ -92,7 +92,7 @@ class HashedCopies(_engine.ManyHandle, Container):
         else:
             self._merge_in(chain([first], pairs), other._taker())
 
-    def move(self, other: "Self | Local") -> None:
+    def move(self, other: "Self | Local[K, V]") -> None:
         """Put what `other` holds in place of what is here; `other` is empty then. As `assign`."""
         own = self._is_own("move", other)
         self.assign(other)

@@ -1,14 +1,17 @@
 """Places in maps, sets and multisets."""
 
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar
 
 from acp_mpi.datastructs.cursor import steps_of
 
 if TYPE_CHECKING:
     from acp_mpi.datastructs.hashed import Hashed
 
+K = TypeVar("K")
+V = TypeVar("V")
 
-class KeyCursor:
+
+class KeyCursor(Generic[K, V]):
     """A place in a map, set or multiset: a key with its value as it was found, or the end.
 
     Cursors follow an order that no change of other elements alters. A cursor at an erased element
@@ -17,21 +20,25 @@ class KeyCursor:
 
     __slots__ = ("_at", "_key", "_owner", "_value")
 
-    def __init__(self, owner: "Hashed", at: tuple[int, int, int], key: Any, value: Any) -> None:
+    def __init__(
+        self, owner: "Hashed[K, V]", at: tuple[int, int, int], key: Any, value: Any
+    ) -> None:
         self._owner = owner
         self._at = at  # part, stripe, hash
         self._key = key
         self._value = value
 
     @property
-    def key(self) -> Any:
+    def key(self) -> K:
         """The key; None at the end."""
-        return self._key
+        key: K = self._key
+        return key
 
     @property
-    def value(self) -> Any:
+    def value(self) -> V:
         """The value as it was found; None at the end. Not to be set: `m[cursor.key] = x` does."""
-        return self._value
+        value: V = self._value
+        return value
 
     @property
     def is_end(self) -> bool:
@@ -43,7 +50,7 @@ class KeyCursor:
         """The address of the value now; it changes when the map grows. 0: erased, or the end."""
         return 0 if self.is_end else self._owner._place("Cursor.ga", self.key)
 
-    def advance(self, n: SupportsIndex = 1) -> "KeyCursor":
+    def advance(self, n: SupportsIndex = 1) -> "KeyCursor[K, V]":
         """Return a cursor `n` elements further on, or the end."""
         n = steps_of(n)
         if n < 0:
@@ -58,7 +65,7 @@ class KeyCursor:
             cursor = self._owner._cursor_from(part, stripe, key_hash + 1)
         return cursor
 
-    def distance(self, other: "KeyCursor") -> int:
+    def distance(self, other: "KeyCursor[K, V]") -> int:
         """Return how many steps lead from here to `other`, which is not before it."""
         if not isinstance(other, KeyCursor):
             raise TypeError(

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Self, SupportsIndex
+from typing import Any, Self, SupportsIndex, overload
 
+from acp_mpi.datastructs.container import NOTHING, PlainKey, T
 from acp_mpi.datastructs.list_copies import ListCopies
 from acp_mpi.datastructs.list_order import comparing, keys_of, merged, ordered
 from acp_mpi.datastructs.list_writing import ANY, list_of
@@ -22,7 +23,7 @@ class ListStatistics:
     changes: int
 
 
-class List(ListCopies):
+class List(ListCopies[T]):
     """A doubly linked list of `contents` on `rank` (None: the calling one).
 
     `dtype` object: any values that pickle; bytes: bytes of any length; else one fixed-size type as
@@ -30,23 +31,50 @@ class List(ListCopies):
     the caller; each call is atomic against others but where it says otherwise (paper 000).
     """
 
-    append = _engine.ListHandle.push_back
-    appendleft = _engine.ListHandle.push_front
-    pop = _engine.ListHandle.pop_back
-    popleft = _engine.ListHandle.pop_front
+    @overload
+    def __init__(self, contents: Iterable[T], *, rank: SupportsIndex | None = None) -> None: ...
+    @overload
+    def __init__(
+        self: "List[PlainKey]",
+        contents: Iterable[PlainKey] = ...,
+        *,
+        dtype: type[PlainKey],
+        rank: SupportsIndex | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "List[Any]",
+        contents: Iterable[Any] = ...,
+        *,
+        dtype: Any = object,
+        rank: SupportsIndex | None = None,
+    ) -> None: ...
+    def __init__(
+        self,
+        contents: Iterable[Any] = NOTHING,
+        *,
+        dtype: Any = object,
+        rank: SupportsIndex | None = None,
+    ) -> None:
+        super().__init__(contents, dtype=dtype, rank=rank)
+
+    append = _engine.ListHandle[T].push_back
+    appendleft = _engine.ListHandle[T].push_front
+    pop = _engine.ListHandle[T].pop_back
+    popleft = _engine.ListHandle[T].pop_front
 
     # Places -------------------------------------------------------------------------------
 
-    def begin(self) -> ListCursor:
+    def begin(self) -> ListCursor[T]:
         """Return the cursor of the first element, `end()` if there is none."""
         batch = self._walk("List.begin", 0, 1, b"")
         return ListCursor(self, (batch.nodes[0], batch.numbers[0]) if batch.nodes else END)
 
-    def end(self) -> ListCursor:
+    def end(self) -> ListCursor[T]:
         """Return the cursor behind the last element, whichever that is."""
         return ListCursor(self, END)
 
-    def find(self, value: Any) -> ListCursor:
+    def find(self, value: Any) -> ListCursor[T]:
         """Return the cursor of the first element that equals `value`, `end()` if none does."""
         for batch in self._batches("List.find"):
             for node, number, there in zip(batch.nodes, batch.numbers, batch.values, strict=True):
@@ -54,7 +82,7 @@ class List(ListCopies):
                     return ListCursor(self, (node, number))
         return self.end()
 
-    def erase_range(self, first: ListCursor, last: ListCursor) -> ListCursor:
+    def erase_range(self, first: ListCursor[T], last: ListCursor[T]) -> ListCursor[T]:
         """Take out the elements from `first` up to, but not with, `last`; returns `last`.
 
         ValueError if `last` is before `first`.
@@ -82,21 +110,21 @@ class List(ListCopies):
 
     # Many ---------------------------------------------------------------------------------
 
-    def extend(self, values: Iterable[Any], rank: SupportsIndex | None = None) -> None:
+    def extend(self, values: Iterable[T], rank: SupportsIndex | None = None) -> None:
         """Put all `values` behind the last element, those of an array or of another list as well.
 
         All or none up to 64 KiB; more go in by pieces, and others may get in between.
         """
         self._extend("List.extend", values, rank)
 
-    def assign(self, values: Iterable[Any], rank: SupportsIndex | None = None) -> None:
+    def assign(self, values: Iterable[T], rank: SupportsIndex | None = None) -> None:
         """Have `values` in place of all elements, at once."""
         with self._aside() as new:
             new._extend("List.assign", values, rank)
             self._exchange("List.assign", new)
 
     def assign_range(
-        self, first: ListCursor, last: ListCursor, rank: SupportsIndex | None = None
+        self, first: ListCursor[T], last: ListCursor[T], rank: SupportsIndex | None = None
     ) -> None:
         """Have the elements from `first` up to `last`, of any list of this type, in their place.
 
@@ -127,8 +155,8 @@ class List(ListCopies):
 
     def sort(
         self,
-        key: Callable[[Any], Any] | None = None,
-        compare: Callable[[Any, Any], SupportsIndex] | None = None,
+        key: Callable[[T], Any] | None = None,
+        compare: Callable[[T, T], SupportsIndex] | None = None,
         *,
         reverse: bool = False,
     ) -> None:
@@ -145,9 +173,9 @@ class List(ListCopies):
     def merge(
         self,
         other: Self,
-        compare: Callable[[Any, Any], SupportsIndex] | None = None,
+        compare: Callable[[T, T], SupportsIndex] | None = None,
         *,
-        key: Callable[[Any], Any] | None = None,
+        key: Callable[[T], Any] | None = None,
     ) -> None:
         """Move all elements of `other`, sorted as this list is, here, so that this stays sorted.
 
@@ -185,7 +213,7 @@ class List(ListCopies):
         nodes, values, changes = self._snapshot("List.remove")
         return self._keep("List.remove", changes, nodes, [there != value for there in values])
 
-    def unique(self, compare: Callable[[Any, Any], SupportsIndex] | None = None) -> int:
+    def unique(self, compare: Callable[[T, T], SupportsIndex] | None = None) -> int:
         """Take out all elements that equal the one before them; returns how many.
 
         `compare(a, b)` is 0 if they do. RuntimeError, and nothing is done, if the list changed
@@ -203,7 +231,7 @@ class List(ListCopies):
 
     # Two lists ----------------------------------------------------------------------------
 
-    def splice(self, cursor: ListCursor, other: "Self | ListCursor") -> None:
+    def splice(self, cursor: ListCursor[T], other: "Self | ListCursor[T]") -> None:
         """Move all elements of `other`, or the one of that cursor, before the one of `cursor`.
 
         Their blocks stay where they are. Atomic if the lists are on the same rank; else elements go
@@ -219,7 +247,9 @@ class List(ListCopies):
         else:
             self._move("List.splice", at, other, None, END, ANY)
 
-    def splice_range(self, cursor: ListCursor, first: ListCursor, last: ListCursor) -> None:
+    def splice_range(
+        self, cursor: ListCursor[T], first: ListCursor[T], last: ListCursor[T]
+    ) -> None:
         """Move the elements from `first` up to `last`, of any list, before the one of `cursor`.
 
         As `splice`. ValueError if `last` is before `first`.
@@ -252,7 +282,7 @@ class List(ListCopies):
 
     # Python -------------------------------------------------------------------------------
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T]:
         """Iterate, in batches: an element that is there throughout appears once.
 
         RuntimeError if meanwhile the list was sorted, reversed or swapped, or all that an
@@ -260,13 +290,17 @@ class List(ListCopies):
         """
         return self._values("List iteration", 0)
 
-    def __reversed__(self) -> Iterator[Any]:
+    def to_list(self) -> list[T]:
+        """Return all elements as a Python list. As iteration."""
+        return list(self)
+
+    def __reversed__(self) -> Iterator[T]:
         return self._values("List iteration", _engine.BACKWARD)
 
-    def __contains__(self, value: Any) -> bool:
+    def __contains__(self, value: object) -> bool:
         return self.find(value) != self.end()
 
-    def __iadd__(self, values: Iterable[Any]) -> Self:
+    def __iadd__(self, values: Iterable[T]) -> Self:
         self.extend(values)
         return self
 

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, Self, SupportsIndex
 
-from acp_mpi.datastructs.container import count_of
+from acp_mpi.datastructs.container import T, count_of
 from acp_mpi.datastructs.list_writing import ANY, ListWriting
 from acp_mpi.engine import _engine
 from acp_mpi.engine._engine import END, ListCursor
@@ -14,7 +14,7 @@ _LEAST = 32  # bytes of an element in the heap of the chain
 _MANY = 1 << 20  # elements; for more the room is checked before they are made
 
 
-class ListCopies(ListWriting):
+class ListCopies(ListWriting[T]):
     """A list as a place that elements are copied to."""
 
     def push_back_ga(
@@ -40,11 +40,11 @@ class ListCopies(ListWriting):
 
     def insert_ga(
         self,
-        cursor: ListCursor,
+        cursor: ListCursor[T],
         ga: SupportsIndex,
         size: SupportsIndex | None = None,
         rank: SupportsIndex | None = None,
-    ) -> ListCursor:
+    ) -> ListCursor[T]:
         """Put an element of the `size` bytes at `ga` before that of `cursor`; its cursor."""
         at = self._id_of(cursor, "List.insert_ga")
         return ListCursor(self, self._put_from("List.insert_ga", _engine.AT, at, ga, size, rank))
@@ -52,7 +52,7 @@ class ListCopies(ListWriting):
     append_ga = push_back_ga
     appendleft_ga = push_front_ga
 
-    def fill(self, n: SupportsIndex, value: Any, rank: SupportsIndex | None = None) -> None:
+    def fill(self, n: SupportsIndex, value: T, rank: SupportsIndex | None = None) -> None:
         """Have `n` times `value` in place of all elements, at once."""
         n = count_of("List.fill", n)
         self._fill("List.fill", n, self._element.packed(value, "List.fill"), rank)

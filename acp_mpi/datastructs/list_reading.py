@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from acp_mpi.datastructs.container import Container
+from acp_mpi.datastructs.container import Container, T
 from acp_mpi.datastructs.elements import dtype_of, element_from, element_of
 from acp_mpi.engine import _engine
 from acp_mpi.engine._engine import GONE
@@ -34,7 +34,7 @@ def fetch_all(function: str, places: list[tuple[int, int]]) -> list[bytearray]:
     return buffers
 
 
-class ListReading(_engine.ListHandle, Container):
+class ListReading(_engine.ListHandle[T], Container):
     """A list as it is read."""
 
     _KIND = 3
@@ -75,7 +75,7 @@ class ListReading(_engine.ListHandle, Container):
             f"{function}: the cursor of the end is before that of the beginning; turn them round"
         )
 
-    def _values(self, function: str, flags: int) -> Iterator[Any]:
+    def _values(self, function: str, flags: int) -> Iterator[T]:
         for batch in self._batches(function, flags):
             for value in batch.values:
                 if value is not GONE:

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any, SupportsIndex
 
-from acp_mpi.datastructs.container import NOTHING, listed
+from acp_mpi.datastructs.container import NOTHING, T, listed
 from acp_mpi.datastructs.elements import pack_many
 from acp_mpi.datastructs.list_reading import RESUMED, ListReading, element_by, fetch_all
 from acp_mpi.engine import _engine
@@ -23,7 +23,7 @@ def list_of(function: str, cursor: Any) -> Any:
     return cursor.list
 
 
-class ListWriting(ListReading):
+class ListWriting(ListReading[T]):
     """A list as it is written."""
 
     def __init__(
@@ -142,7 +142,7 @@ class ListWriting(ListReading):
     def _copy(
         self,
         function: str,
-        source: "ListWriting",
+        source: "ListWriting[Any]",
         first: tuple[int, int] | None,
         last: tuple[int, int],
         rank: SupportsIndex | None,
@@ -174,7 +174,7 @@ class ListWriting(ListReading):
     def _copy_batch(
         self,
         function: str,
-        source: "ListWriting",
+        source: "ListWriting[Any]",
         batch: _engine.Batch,
         stop: int | None,
         rank: SupportsIndex | None,
@@ -200,7 +200,7 @@ class ListWriting(ListReading):
         self,
         function: str,
         at: tuple[int, int],
-        other: "ListWriting",
+        other: "ListWriting[T]",
         first: tuple[int, int] | None,
         last: tuple[int, int],
         count: int,
@@ -229,7 +229,7 @@ class ListWriting(ListReading):
         self,
         function: str,
         at: tuple[int, int],
-        other: "ListWriting",
+        other: "ListWriting[T]",
         batch: _engine.Batch,
         at_front: bool,
         home: bool,
@@ -281,10 +281,10 @@ class ListWriting(ListReading):
         finally:
             records[len(records) if at_front else 0 : 0] = one
 
-    def _beside(self, other: "ListWriting") -> bool:
+    def _beside(self, other: "ListWriting[T]") -> bool:
         return _engine.query_rank(self.ga) == _engine.query_rank(other.ga)
 
-    def _alike(self, function: str, other: "ListWriting") -> None:
+    def _alike(self, function: str, other: "ListWriting[T]") -> None:
         if not isinstance(other, ListWriting):
             raise TypeError(f"{function}: {other!r:.60} is not a List; give one")
         if other._note != self._note:

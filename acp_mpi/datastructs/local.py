@@ -1,18 +1,21 @@
 """The part of a map, set or multiset on the calling rank."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from acp_mpi.engine import _engine
 
 if TYPE_CHECKING:
     from acp_mpi.datastructs.hashed import Hashed
 
+K = TypeVar("K")
+V = TypeVar("V")
 
-class Local:
+
+class Local(Generic[K, V]):
     """The part of a map, set or multiset on the calling rank. Local to the caller."""
 
-    def __init__(self, owner: "Hashed") -> None:
+    def __init__(self, owner: "Hashed[K, V]") -> None:
         self._owner = owner
         rank = _engine.rank()
         self._parts = [p for p, r in enumerate(owner.ranks) if r == rank]
@@ -38,14 +41,14 @@ class Local:
         for part in self._here_in("clear"):
             self._owner._clear_part(part)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[K]:
         return self._owner._iterate(self._here_in("iter"))
 
-    def _elements(self) -> Iterator[tuple[Any, Any]]:
+    def _elements(self) -> Iterator[tuple[K, V]]:
         """Yield what is here as pairs of key and value (of a set b'', of a multiset a count)."""
         return self._owner._pairs(self._here_in("items"))
 
-    def assign(self, other: "Hashed | Local") -> None:
+    def assign(self, other: "Hashed[K, V] | Local[K, V]") -> None:
         """Put a copy of `other` in place of what is here, as far as its keys belong here.
 
         If `other` cannot be read, or there is no room for it, what is here is as before.
@@ -56,14 +59,14 @@ class Local:
         else:
             self._owner._touch("local.assign")
 
-    def merge(self, other: "Hashed | Local") -> None:
+    def merge(self, other: "Hashed[K, V] | Local[K, V]") -> None:
         """Move from `other` the elements that belong here, with keys that are not here."""
         if not self._owner._is_own("local.merge", other):
             self._owner._merge_in(self._here(other), other._taker())
         else:
             self._owner._touch("local.merge")
 
-    def move(self, other: "Hashed | Local") -> None:
+    def move(self, other: "Hashed[K, V] | Local[K, V]") -> None:
         """Put what `other` holds and belongs here in place of what is here; `other` loses it."""
         if self._owner._is_own("local.move", other):
             self._owner._touch("local.move")
@@ -72,11 +75,11 @@ class Local:
         self._owner._replace(self._parts, list(self._elements()), taken)
         other._taker()._take_out("move", [key for key, _ in taken], [value for _, value in taken])
 
-    def _taker(self) -> "Hashed":
+    def _taker(self) -> "Hashed[K, V]":
         """Return the one to take elements out of."""
         return self._owner
 
-    def _here(self, other: "Hashed | Local") -> Iterator[tuple[Any, Any]]:
+    def _here(self, other: "Hashed[K, V] | Local[K, V]") -> Iterator[tuple[K, V]]:
         wanted = set(self._parts)
         owner = self._owner
         return ((k, v) for k, v in other._elements() if owner._part_of(k) in wanted)

@@ -1,10 +1,18 @@
 """A hash table with its keys spread over ranks."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any, SupportsIndex
+from collections.abc import (
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    MutableMapping,
+    ValuesView,
+)
+from typing import Any, SupportsIndex, overload
 
 from acp_mpi.datastructs.codecs import array_dtype, as_array, bytes_of, size_at
-from acp_mpi.datastructs.container import count_of, listed
+from acp_mpi.datastructs.container import K, PlainKey, PlainValue, T, V, count_of, listed
 from acp_mpi.datastructs.hashed import Hashed
 from acp_mpi.datastructs.local import Local
 from acp_mpi.engine import _engine
@@ -14,23 +22,44 @@ _OPS = ("add", "multiply", "min", "max", "and", "or", "xor")
 _MISSING = object()
 
 
-class LocalMap(Local):
+class LocalMap(Local[K, V]):
     """The part of a map on the calling rank."""
 
-    def items(self) -> Iterator[tuple[Any, Any]]:
+    def items(self) -> Iterator[tuple[K, V]]:
         """Yield keys with their values."""
         return self._elements()
 
-    def keys(self) -> Iterator[Any]:
+    def keys(self) -> Iterator[K]:
         """Yield the keys."""
         return iter(self)
 
-    def values(self) -> Iterator[Any]:
+    def values(self) -> Iterator[V]:
         """Yield the values."""
         return (value for _, value in self._elements())
 
 
-class Map(_engine.MapMethods, Hashed):
+class _Items(ItemsView[K, V]):
+    def __init__(self, owner: "Map[K, V]") -> None:
+        super().__init__(owner)
+        self._owner = owner
+
+    def __iter__(self) -> Iterator[tuple[K, V]]:
+        return self._owner._elements()
+
+
+class _Values(ValuesView[V]):
+    def __init__(self, owner: "Map[Any, V]") -> None:
+        super().__init__(owner)
+        self._owner = owner
+
+    def __iter__(self) -> Iterator[V]:
+        return (value for _, value in self._owner._elements())
+
+    def __contains__(self, value: object) -> bool:
+        return any(each is value or each == value for each in self)
+
+
+class Map(_engine.MapMethods[K, V], Hashed[K, V], MutableMapping[K, V]):
     """A hash table of `contents`: a mapping, or pairs of key and value.
 
     `key` and `value` are dtypes, struct format characters or `object`. Keys that are objects are
@@ -43,6 +72,39 @@ class Map(_engine.MapMethods, Hashed):
 
     _KIND = 4
 
+    @overload
+    def __init__(
+        self,
+        contents: Mapping[K, V] | Iterable[tuple[K, V]],
+        *,
+        key: Any = object,
+        value: Any = object,
+        ranks: Iterable[SupportsIndex] | None = None,
+        slots: SupportsIndex = 0,
+        rank: SupportsIndex | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Map[PlainKey, PlainValue]",
+        contents: None = None,
+        *,
+        key: type[PlainKey],
+        value: type[PlainValue],
+        ranks: Iterable[SupportsIndex] | None = None,
+        slots: SupportsIndex = 0,
+        rank: SupportsIndex | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Map[Any, Any]",
+        contents: None = None,
+        *,
+        key: Any = object,
+        value: Any = object,
+        ranks: Iterable[SupportsIndex] | None = None,
+        slots: SupportsIndex = 0,
+        rank: SupportsIndex | None = None,
+    ) -> None: ...
     def __init__(
         self,
         contents: Any = None,
@@ -56,14 +118,19 @@ class Map(_engine.MapMethods, Hashed):
         self._spread(contents, key, value, ranks, slots, rank)
 
     @property
-    def local(self) -> LocalMap:
+    def local(self) -> LocalMap[K, V]:
         """The part on the calling rank."""
         return LocalMap(self)
 
-    def setdefault(self, key: Any, default: Any = None) -> Any:
+    def setdefault(self, key: K, default: Any = None) -> V:
         """Return the value of a key; if it is not there put it in with `default`."""
-        return self._put_and_get("setdefault", key, default, "insert", default)
+        value: V = self._put_and_get("setdefault", key, default, "insert", default)
+        return value
 
+    @overload
+    def pop(self, key: K) -> V: ...
+    @overload
+    def pop(self, key: K, default: T) -> V | T: ...
     def pop(self, key: Any, default: Any = _MISSING) -> Any:
         """Take a key out and return its value; `default` if it was not there, else KeyError."""
         value = self._erase_and_get("pop", key, _MISSING)
@@ -139,17 +206,32 @@ class Map(_engine.MapMethods, Hashed):
             method, key, ga, size_at(self._value_codec, size, f"Map.{method}"), how
         )
 
-    def items(self) -> Iterator[tuple[Any, Any]]:
-        """Yield keys with their values, in batches: what is there throughout comes once."""
-        return self._elements()
+    def popitem(self) -> tuple[K, V]:
+        """Take some key out and return it with its value. KeyError if there is none."""
+        while not (cursor := self.begin()).is_end:
+            value = self._erase_and_get("popitem", cursor.key, _MISSING)
+            if value is not _MISSING:
+                return cursor.key, value
+        raise KeyError("Map.popitem: the map is empty")
 
-    def keys(self) -> Iterator[Any]:
-        """Yield the keys."""
-        return iter(self)
+    def items(self) -> ItemsView[K, V]:
+        """Return a view of keys with their values, as that of a dict.
 
-    def values(self) -> Iterator[Any]:
-        """Yield the values."""
-        return (value for _, value in self._elements())
+        Iteration goes in batches: what is there throughout comes once.
+        """
+        return _Items(self)
+
+    def keys(self) -> KeysView[K]:
+        """Return a view of the keys, as that of a dict."""
+        return KeysView(self)
+
+    def values(self) -> ValuesView[V]:
+        """Return a view of the values, as that of a dict."""
+        return _Values(self)
+
+    def to_dict(self) -> dict[K, V]:
+        """Return all keys with their values as a dict. Not at one instant."""
+        return dict(self._elements())
 
     def update(self, keys: Any, values: Any = None) -> None:
         """Put in many elements, replacing values: arrays or lists, a mapping, or pairs.

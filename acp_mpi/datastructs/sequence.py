@@ -1,11 +1,12 @@
 """The base of vectors and deques: elements of one type, by index, on one rank."""
 
+import collections.abc
 import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self, SupportsIndex
 
-from acp_mpi.datastructs.container import NOTHING, count_of
+from acp_mpi.datastructs.container import NOTHING, T, count_of
 from acp_mpi.datastructs.cursor import Cursor
 from acp_mpi.datastructs.elements import (
     array_of,
@@ -31,7 +32,7 @@ class SequenceStatistics:
     bytes: int
 
 
-class Sequence(SequenceCopies):
+class Sequence(SequenceCopies[T], collections.abc.Sequence[T]):
     """Elements of one type on `rank` (None: the calling one).
 
     They are `contents` at first, or `size` zeros. `dtype` is int, float, bool, a letter of the
@@ -79,15 +80,15 @@ class Sequence(SequenceCopies):
         size, room, width, total, _ = self._look(f"{type(self).__name__}.statistics")
         return SequenceStatistics(_engine.query_rank(self.ga), size, room, width, total)
 
-    append = _engine.SequenceHandle.push_back
+    append = _engine.SequenceHandle[T].push_back
 
-    def insert(self, at: SupportsIndex | Cursor, value: Any) -> Cursor:
+    def insert(self, at: SupportsIndex | Cursor[T], value: T) -> Cursor[T]:
         """Put `value` before the element at `at`, at the end if there is none; its cursor."""
         return Cursor(self, self._insert_one("insert", self._place("insert", at), value))
 
     def insert_range(
-        self, at: SupportsIndex | Cursor, values: Any, last: Cursor | None = None
-    ) -> Cursor:
+        self, at: SupportsIndex | Cursor[T], values: Any, last: Cursor[T] | None = None
+    ) -> Cursor[T]:
         """Put all `values` before the element at `at`, in one operation.
 
         With `last` they are the elements between two cursors of one container, `values` and
@@ -104,7 +105,7 @@ class Sequence(SequenceCopies):
         count = self._between(name, values, last)
         return Cursor(self, self._put_copy(name, place, 0, values.sequence, values.index, count))
 
-    def extend(self, values: Any) -> None:
+    def extend(self, values: Iterable[T]) -> None:
         """Put all `values` behind the last element, in one operation.
 
         They are an array, a buffer of such elements, any iterable, or a vector or deque of the same
@@ -112,17 +113,17 @@ class Sequence(SequenceCopies):
         """
         self._put_many("extend", END, 0, values)
 
-    def assign(self, values: Any) -> None:
+    def assign(self, values: Iterable[T]) -> None:
         """Have `values` in place of all elements, in one operation."""
         self._put_many("assign", 0, END, values)
 
-    def fill(self, n: SupportsIndex, value: Any) -> None:
+    def fill(self, n: SupportsIndex, value: T) -> None:
         """Have `n` times `value` in place of all elements, in one operation."""
         name = f"{type(self).__name__}.fill"
         data = self._element.packed(value, name)
         self._splice("fill", 0, END, count_of(name, n), CLIPS_REPEATS, data)
 
-    def resize(self, n: SupportsIndex, value: Any = None) -> None:
+    def resize(self, n: SupportsIndex, value: T | None = None) -> None:
         """Have `n` elements: the last ones go, or copies of `value` (None: zero bytes) come."""
         name = f"{type(self).__name__}.resize"
         n = count_of(name, n)
@@ -133,11 +134,13 @@ class Sequence(SequenceCopies):
         """Take out all elements; the room for them stays."""
         self._splice("clear", 0, END, 0, _engine.CLIPS, b"")
 
-    def erase(self, at: SupportsIndex | Cursor) -> Cursor:
+    def erase(self, at: SupportsIndex | Cursor[T]) -> Cursor[T]:
         """Take out the element at `at`; the cursor of the one behind it. IndexError."""
         return Cursor(self, self._splice("erase", self._place("erase", at), 1, 0, 0, b""))
 
-    def erase_range(self, first: SupportsIndex | Cursor, last: SupportsIndex | Cursor) -> Cursor:
+    def erase_range(
+        self, first: SupportsIndex | Cursor[T], last: SupportsIndex | Cursor[T]
+    ) -> Cursor[T]:
         """Take out the elements from `first` up to, but not with, `last`; none if it is before.
 
         The cursor of the one behind them. If one of the two is negative and the other is not, the
@@ -154,7 +157,7 @@ class Sequence(SequenceCopies):
                 )
         return Cursor(self, self._splice("erase_range", begin, max(end - begin, 0), 0, 0, b""))
 
-    def assign_range(self, first: Cursor, last: Cursor) -> None:
+    def assign_range(self, first: Cursor[T], last: Cursor[T]) -> None:
         """Have the elements between two cursors of one container in place of all elements.
 
         They go from rank to rank without the caller.
@@ -194,12 +197,12 @@ class Sequence(SequenceCopies):
             raise
         _engine.free(mine)
 
-    def begin(self) -> Cursor:
+    def begin(self) -> Cursor[T]:
         """Return the cursor of the first element."""
         self._look(self._named("begin"))  # is it there?
         return Cursor(self, 0)
 
-    def end(self) -> Cursor:
+    def end(self) -> Cursor[T]:
         """Return the cursor behind the element that is the last one now."""
         return Cursor(self, self.size())
 
@@ -269,14 +272,31 @@ class Sequence(SequenceCopies):
         start, count = self._range_of(index)
         self._splice("[]", start, count, 0, _engine.CLIPS, b"")
 
-    def tolist(self) -> list[Any]:
+    def tolist(self) -> list[T]:
         """Return all elements as they are at one instant."""
         data, count = self._slice_bytes(f"{type(self).__name__}.tolist", slice(None))
         return unpack_many(self._element, data, count)
 
-    def __iter__(self) -> Iterator[Any]:
+    to_list = tolist
+
+    def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
+        """Return the first index of `value` from `start` up to `stop`. ValueError."""
+        values = self.tolist()
+        return values.index(value, start, len(values) if stop is None else stop)
+
+    def count(self, value: Any) -> int:
+        """Return how many elements equal `value`."""
+        return self.tolist().count(value)
+
+    def __contains__(self, value: object) -> bool:
+        return value in self.tolist()
+
+    def __iter__(self) -> Iterator[T]:
         """Iterate over the elements as they are now, at one instant."""
         return iter(self.tolist())
+
+    def __reversed__(self) -> Iterator[T]:
+        return reversed(self.tolist())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         import numpy
@@ -289,7 +309,7 @@ class Sequence(SequenceCopies):
         data, count = self._slice_bytes(f"{type(self).__name__}[]", slice(None))
         return numpy.asarray(array_of(self._element, data, count), dtype)
 
-    def __iadd__(self, values: Iterable[Any]) -> Self:
+    def __iadd__(self, values: Iterable[T]) -> Self:
         self.extend(values)
         return self
 

@@ -3,7 +3,7 @@
 import operator
 from typing import Any, SupportsIndex
 
-from acp_mpi.datastructs.container import Container, count_of
+from acp_mpi.datastructs.container import Container, T, count_of
 from acp_mpi.datastructs.cursor import Cursor
 from acp_mpi.datastructs.elements import dtype_of, element_from
 from acp_mpi.engine import _engine
@@ -13,7 +13,7 @@ END = 2**63 - 1
 CLIPS_REPEATS = _engine.CLIPS | _engine.REPEATS
 
 
-class SequenceCopies(_engine.SequenceHandle, Container):
+class SequenceCopies(_engine.SequenceHandle[T], Container):
     """A vector or deque as a place that elements are copied to."""
 
     def _open(self) -> None:
@@ -26,7 +26,7 @@ class SequenceCopies(_engine.SequenceHandle, Container):
     def _named(self, method: str) -> str:
         return f"{type(self).__name__}{'' if method == '[]' else '.'}{method}"
 
-    def _place(self, method: str, at: SupportsIndex | Cursor) -> int:
+    def _place(self, method: str, at: SupportsIndex | Cursor[T]) -> int:
         """Return the index that an index or a cursor of this container means."""
         name = f"{type(self).__name__}.{method}"
         if isinstance(at, Cursor):
@@ -64,13 +64,13 @@ class SequenceCopies(_engine.SequenceHandle, Container):
         """Put the element with its bytes at address `ga` before the first one."""
         self._put_from("push_front_ga", 0, 0, ga, 1)
 
-    def insert_ga(self, at: SupportsIndex | Cursor, ga: SupportsIndex) -> Cursor:
+    def insert_ga(self, at: SupportsIndex | Cursor[T], ga: SupportsIndex) -> Cursor[T]:
         """Put the element with its bytes at address `ga` before the element at `at`."""
         return Cursor(self, self._put_from("insert_ga", self._place("insert_ga", at), 0, ga, 1))
 
     def insert_range_ga(
-        self, at: SupportsIndex | Cursor, ga: SupportsIndex, n: SupportsIndex
-    ) -> Cursor:
+        self, at: SupportsIndex | Cursor[T], ga: SupportsIndex, n: SupportsIndex
+    ) -> Cursor[T]:
         """Put `n` elements with their bytes at address `ga` before the element at `at`."""
         place = self._place("insert_range_ga", at)
         return Cursor(self, self._put_from("insert_range_ga", place, 0, ga, n))
@@ -100,7 +100,7 @@ class SequenceCopies(_engine.SequenceHandle, Container):
             raise ValueError("Cursor.ga: the elements go around the end of their block")
         return ga + index * width
 
-    def _alike(self, method: str, other: "SequenceCopies") -> None:
+    def _alike(self, method: str, other: "SequenceCopies[Any]") -> None:
         if other._element.note != self._element.note:
             raise TypeError(
                 f"{self._named(method)}: the elements are {other.dtype} there and "
@@ -108,7 +108,7 @@ class SequenceCopies(_engine.SequenceHandle, Container):
             )
 
     def _block_of(
-        self, method: str, source: "SequenceCopies", at: int, count: int
+        self, method: str, source: "SequenceCopies[Any]", at: int, count: int
     ) -> tuple[int, int]:
         """Return the address of a block with elements of `source`, and how many there are."""
         return source._read_block(self._named(method), at, count)
@@ -118,7 +118,7 @@ class SequenceCopies(_engine.SequenceHandle, Container):
         method: str,
         at: int,
         erase: int,
-        source: "SequenceCopies",
+        source: "SequenceCopies[Any]",
         first: int,
         count: int,
     ) -> int:

@@ -1,15 +1,16 @@
 """A set with its keys spread over ranks."""
 
 from collections.abc import Iterable
-from typing import Any, SupportsIndex
+from collections.abc import Set as AbstractSet
+from typing import Any, SupportsIndex, overload
 
 from acp_mpi.datastructs.codecs import bytes_of
-from acp_mpi.datastructs.container import listed
+from acp_mpi.datastructs.container import K, PlainKey, T, listed
 from acp_mpi.datastructs.hashed import Hashed
 from acp_mpi.engine import _engine
 
 
-class Set(_engine.SetMethods, Hashed):
+class Set(_engine.SetMethods[K], Hashed[K, bytes], AbstractSet[K]):
     """Distinct keys, `contents` at first: an array or any others.
 
     `key` is a dtype, a struct format character or `object`: None, bool, int, float, str, bytes and
@@ -18,6 +19,56 @@ class Set(_engine.SetMethods, Hashed):
     """
 
     _KIND = 6
+
+    @overload
+    def __init__(
+        self,
+        contents: Iterable[K],
+        *,
+        key: Any = object,
+        ranks: Iterable[SupportsIndex] | None = None,
+        slots: SupportsIndex = 0,
+        rank: SupportsIndex | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Set[PlainKey]",
+        contents: None = None,
+        *,
+        key: type[PlainKey],
+        ranks: Iterable[SupportsIndex] | None = None,
+        slots: SupportsIndex = 0,
+        rank: SupportsIndex | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Set[Any]",
+        contents: None = None,
+        *,
+        key: Any = object,
+        ranks: Iterable[SupportsIndex] | None = None,
+        slots: SupportsIndex = 0,
+        rank: SupportsIndex | None = None,
+    ) -> None: ...
+    def __init__(
+        self,
+        contents: Any = None,
+        *,
+        key: Any = object,
+        ranks: Iterable[SupportsIndex] | None = None,
+        slots: SupportsIndex = 0,
+        rank: SupportsIndex | None = None,
+    ) -> None:
+        self._spread(contents, key, self._VALUE, ranks, slots, rank)
+
+    @classmethod
+    def _from_iterable(cls, keys: Iterable[T]) -> set[T]:
+        """Return the result of `&` and the like: of this process alone, as any other result."""
+        return set(keys)
+
+    def to_set(self) -> set[K]:
+        """Return all keys as a Python set. Not at one instant."""
+        return set(self)
 
     def insert_ga(self, ga: SupportsIndex, size: SupportsIndex | None = None) -> bool:
         """Put in the key with its bytes at address `ga`; return whether it was new.
@@ -34,7 +85,7 @@ class Set(_engine.SetMethods, Hashed):
         """Return whether the key with its bytes at address `ga` is there."""
         return self.retrieve(self._key_at("retrieve_ga", ga, size))
 
-    def update(self, keys: Iterable[Any]) -> None:
+    def update(self, keys: Iterable[K]) -> None:
         """Put in many keys, an array or any others, one round for each rank; each atomically."""
         if (array := self._array_of("update", keys)) is not None and len(array):
             self._put_arrays("update", bytes_of(array), None, len(array), "insert")

@@ -1,11 +1,13 @@
 """A vector: elements of one type, side by side on one rank."""
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, SupportsIndex, overload
 
+from acp_mpi.datastructs.container import NOTHING, Plain, T
 from acp_mpi.datastructs.sequence import Sequence
 
 
-class Vector(Sequence):
+class Vector(Sequence[T]):
     """A growing row of elements of one type, contiguous in the memory of one rank.
 
     `dtype` is int, float, bool, a letter of the struct module, "V13" for 13 raw bytes, or anything
@@ -14,6 +16,34 @@ class Vector(Sequence):
     """
 
     _KIND = 7
+
+    @overload
+    def __init__(
+        self: "Vector[Plain]",
+        dtype: type[Plain],
+        contents: Iterable[Plain] = ...,
+        *,
+        size: SupportsIndex | None = None,
+        rank: SupportsIndex | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Vector[Any]",
+        dtype: Any,
+        contents: Any = NOTHING,
+        *,
+        size: SupportsIndex | None = None,
+        rank: SupportsIndex | None = None,
+    ) -> None: ...
+    def __init__(
+        self,
+        dtype: Any,
+        contents: Any = NOTHING,
+        *,
+        size: SupportsIndex | None = None,
+        rank: SupportsIndex | None = None,
+    ) -> None:
+        super().__init__(dtype, contents, size=size, rank=rank)
 
     def view(self) -> Any:
         """Return a NumPy array over the elements themselves, for ranks of the same node.

@@ -42,10 +42,10 @@ _once_done = False
 _mpi_broken = False  # a rank of the own MPI group was lost
 
 
-class _Session:
-    """The result of `init`: `with acp.init():` finalizes at the end of the block."""
+class Session:
+    """The result of `init`: `with acp.init():` calls `finalize` at the end of the block."""
 
-    def __enter__(self) -> _Session:
+    def __enter__(self) -> Session:
         return self
 
     def __exit__(
@@ -66,7 +66,7 @@ class _Session:
 
 def init(
     comm: Any = None, *, heap_size: int | None = None, starter_size: int | None = None
-) -> _Session:
+) -> Session:
     """Start, or join, the job; usable as `with acp.init():` (paper 003, table 1).
 
     Collective over the caller's group: `comm` (default `COMM_WORLD`, duplicated), or the
@@ -83,11 +83,11 @@ def init(
         return _begin(comm, heap_size, starter_size)
 
 
-def _begin(comm: Any, heap_size: int | None, starter_size: int | None) -> _Session:
+def _begin(comm: Any, heap_size: int | None, starter_size: int | None) -> Session:
     global _count, _arguments, _beginning
     if _beginning:  # the import of mpi4py below has put the module of spawn in place
         _count += 1
-        return _Session()
+        return Session()
     arguments = (comm, heap_size, starter_size)
     if _count:
         _engine.demand("init")  # a forked child has none
@@ -99,7 +99,7 @@ def _begin(comm: Any, heap_size: int | None, starter_size: int | None) -> _Sessi
                 f"{_describe(arguments)}; give the same arguments or none"
             )
         _count += 1
-        return _Session()
+        return Session()
     _beginning = True
     given = {name: text for name, text in os.environ.items() if name.startswith("ACP_")}
     words = sys.argv[:]
@@ -122,7 +122,7 @@ def _begin(comm: Any, heap_size: int | None, starter_size: int | None) -> _Sessi
     membership.enter(joined)
     _install(joined)
     log.info("runtime", "rank %d of %d", _engine.rank(), _engine.procs())
-    return _Session()
+    return Session()
 
 
 def _describe(arguments: tuple[Any, ...]) -> str:

@@ -6,12 +6,19 @@ from math import prod
 from operator import index
 
 from acp_mpi.engine import _engine
+from acp_mpi.util.overloads import overload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, SupportsIndex
+    from collections.abc import Sequence
+    from typing import Any, SupportsIndex, TypeVar
 
-    from numpy.typing import NDArray
+    from numpy import dtype as Dtype
+    from numpy import float64, generic
+    from numpy.typing import DTypeLike, NDArray
+
+    S = TypeVar("S", bound=generic)
+    Shape = SupportsIndex | Sequence[SupportsIndex]
 
 
 def color_of(color: Any, function: str) -> int:
@@ -68,6 +75,14 @@ def kind_of(dtype: Any, function: str) -> Any:
     return kind
 
 
+@overload
+def empty(
+    shape: Shape, dtype: type[float] = float, *, color: SupportsIndex = 0
+) -> NDArray[float64]: ...
+@overload
+def empty(shape: Shape, dtype: type[S] | Dtype[S], *, color: SupportsIndex = 0) -> NDArray[S]: ...
+@overload
+def empty(shape: Shape, dtype: DTypeLike, *, color: SupportsIndex = 0) -> NDArray[Any]: ...
 def empty(shape: Any, dtype: Any = float, *, color: SupportsIndex = 0) -> NDArray[Any]:
     """Return a NumPy array in this rank's global memory; `query_ga(array)` gives its address.
 
@@ -89,11 +104,25 @@ def _made(shape: Any, dtype: Any, color: Any, function: str) -> NDArray[Any]:
     return numpy.ndarray(extent, kind, buffer=memoryview(block))
 
 
+@overload
+def zeros(
+    shape: Shape, dtype: type[float] = float, *, color: SupportsIndex = 0
+) -> NDArray[float64]: ...
+@overload
+def zeros(shape: Shape, dtype: type[S] | Dtype[S], *, color: SupportsIndex = 0) -> NDArray[S]: ...
+@overload
+def zeros(shape: Shape, dtype: DTypeLike, *, color: SupportsIndex = 0) -> NDArray[Any]: ...
 def zeros(shape: Any, dtype: Any = float, *, color: SupportsIndex = 0) -> NDArray[Any]:
     """Return a NumPy array of zeros in this rank's global memory (see `empty`)."""
     return _made(shape, dtype, color, "zeros")
 
 
+@overload
+def view(ga: SupportsIndex, shape: Shape, dtype: type[float] = float) -> NDArray[float64]: ...
+@overload
+def view(ga: SupportsIndex, shape: Shape, dtype: type[S] | Dtype[S]) -> NDArray[S]: ...
+@overload
+def view(ga: SupportsIndex, shape: Shape, dtype: DTypeLike) -> NDArray[Any]: ...
 def view(ga: SupportsIndex, shape: Any, dtype: Any = float) -> NDArray[Any]:
     """Return a NumPy array over global memory that this process can load and store.
 

@@ -2,15 +2,25 @@
 
 from math import prod
 from operator import index
-from typing import Any, SupportsIndex
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar, overload
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError
 from acp_mpi.rma.arrays import extent_of, kind_of
 from acp_mpi.rma.buffers import hosted
 
+if TYPE_CHECKING:
+    from numpy import dtype as Dtype
+    from numpy import float64, generic
+    from numpy.typing import DTypeLike, NDArray
 
-class RemoteArray:
+    from acp_mpi.rma.arrays import Shape
+
+S = TypeVar("S", bound="generic")
+
+
+class RemoteArray(Generic[S]):
     """A C-contiguous array at a global address, of any rank.
 
     `R[index]` gets into a new NumPy array (a scalar for a single element), `R[index] = value`
@@ -18,11 +28,21 @@ class RemoteArray:
     `...` and None, as for views of NumPy; index arrays are refused.
     """
 
+    @overload
+    def __init__(
+        self: "RemoteArray[float64]", ga: SupportsIndex, shape: "Shape", dtype: type[float] = float
+    ) -> None: ...
+    @overload
+    def __init__(self, ga: SupportsIndex, shape: "Shape", dtype: "type[S] | Dtype[S]") -> None: ...
+    @overload
+    def __init__(
+        self: "RemoteArray[Any]", ga: SupportsIndex, shape: "Shape", dtype: "DTypeLike"
+    ) -> None: ...
     def __init__(self, ga: SupportsIndex, shape: Any, dtype: Any = float) -> None:
         import numpy
 
         kind, extent = kind_of(dtype, "remote"), extent_of(shape, "remote")
-        self.dtype = kind.base  # as for arrays of NumPy
+        self.dtype: Dtype[S] = kind.base  # as for arrays of NumPy
         self.shape: tuple[int, ...] = extent + kind.shape
         if _engine.owner(ga, "remote") < 0:
             raise AddressError("remote: the null address 0 was given; ask its owner for another")
@@ -72,6 +92,10 @@ class RemoteArray:
         offset = chosen.__array_interface__["data"][0] - self._plan.__array_interface__["data"][0]
         return offset, chosen.shape, chosen.strides
 
+    @overload
+    def __getitem__(self, key: slice | EllipsisType | None) -> "NDArray[S]": ...
+    @overload
+    def __getitem__(self, key: Any) -> Any: ...
     def __getitem__(self, key: Any) -> Any:
         import numpy
 
@@ -163,6 +187,14 @@ def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
             yield i * strides[0] + inner
 
 
-def remote(ga: SupportsIndex, shape: Any, dtype: Any = float) -> RemoteArray:
+@overload
+def remote(
+    ga: SupportsIndex, shape: "Shape", dtype: type[float] = float
+) -> "RemoteArray[float64]": ...
+@overload
+def remote(ga: SupportsIndex, shape: "Shape", dtype: "type[S] | Dtype[S]") -> RemoteArray[S]: ...
+@overload
+def remote(ga: SupportsIndex, shape: "Shape", dtype: "DTypeLike") -> RemoteArray[Any]: ...
+def remote(ga: SupportsIndex, shape: Any, dtype: Any = float) -> RemoteArray[Any]:
     """Return a NumPy-like array at `ga` on any rank; slices get and put."""
     return RemoteArray(ga, shape, dtype)

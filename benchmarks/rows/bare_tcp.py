@@ -33,7 +33,7 @@ def connect(client: int, server: int) -> socket.socket | None:
     listener = None
     if acp.rank() == server:
         listener = socket.create_server((socket.gethostname(), 0))
-    address = acp.bcast(listener and listener.getsockname(), root=server)
+    address = acp.bcast(listener.getsockname() if listener else None, root=server)
     connection = None
     if acp.rank() == client:
         connection = socket.create_connection(address)

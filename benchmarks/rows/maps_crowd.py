@@ -12,7 +12,7 @@ BULK = 100_000
 KEYS = 1 << 16  # that are there from the beginning
 
 
-def _filled() -> acp.Map:
+def _filled() -> acp.Map[int, float]:
     m = acp.Map(ranks=[0], key="q", value="d", slots=1 << 22)
     m.update(np.arange(KEYS), np.ones(KEYS))
     return m

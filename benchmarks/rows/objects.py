@@ -21,7 +21,7 @@ THINGS: dict[str, tuple[Any, int]] = {  # and how long the list gets
 }
 
 
-def _queue(line: acp.List, thing: Any, length: int, pushes: bool) -> Body:
+def _queue(line: acp.List[Any], thing: Any, length: int, pushes: bool) -> Body:
     """Return a loop that fills and empties the list again and again, and times one of the two.
 
     A list that takes all of a slice measures how the system gives memory, and takes it back.
@@ -55,7 +55,12 @@ def _each_of(data: bytes, length: int) -> Body:
 
 
 def _contests(
-    name: str, thing: Any, length: int, line: acp.List, one: acp.List, m: acp.Map
+    name: str,
+    thing: Any,
+    length: int,
+    line: acp.List[Any],
+    one: acp.List[Any],
+    m: acp.Map[Any, Any],
 ) -> list[Contest]:
     data, goal = pickle.dumps(thing, PROTOCOL), Goal(times=1.5, plus=1.0)
     dumps, loads = calls(pickle.dumps, thing, PROTOCOL), calls(pickle.loads, data)

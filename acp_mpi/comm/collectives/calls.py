@@ -18,15 +18,18 @@ from acp_mpi.comm.collectives import kinds
 from acp_mpi.comm.collectives.counted import carried_out
 from acp_mpi.comm.collectives.team import team_of
 from acp_mpi.engine import _engine
+from acp_mpi.util.overloads import overload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, SupportsIndex, TypeVar, overload
+    from typing import Any, SupportsIndex, TypeVar, Unpack
+
+    from acp_mpi.comm.collectives.signatures import Counted, Folded, Op, Waited
+    from acp_mpi.comm.collectives.sizes import Flow
 
     T = TypeVar("T")  # in lists T | Any: the object of a rank, or None, of any type
-
-    from acp_mpi.comm.collectives.sizes import Flow
+    B = TypeVar("B")
 
 
 def _carried_out(flow: Flow, timeout: float | None, short: tuple[Any, ...]) -> Any:
@@ -73,6 +76,24 @@ def _remembered(
     return result
 
 
+@overload
+def bcast(
+    x: None,
+    root: SupportsIndex | None = None,
+    *,
+    out: tuple[()] | None = None,
+    **how: Unpack[Waited],
+) -> Any: ...
+@overload
+def bcast(
+    x: T | None,
+    root: SupportsIndex | None = None,
+    *,
+    out: tuple[()] | None = None,
+    **how: Unpack[Waited],
+) -> T: ...
+@overload
+def bcast(x: Any, root: SupportsIndex | None = None, *, out: B, **how: Unpack[Waited]) -> B: ...
 def bcast(
     x: Any,
     root: SupportsIndex | None = None,
@@ -94,6 +115,19 @@ def bcast(
     return _carried_out(flow, timeout, ("bcast", x, out, None, root) if short else ())
 
 
+@overload
+def reduce(
+    x: T,
+    op: Op = "sum",
+    root: SupportsIndex | None = None,
+    *,
+    out: None = None,
+    **how: Unpack[Folded],
+) -> T | None: ...
+@overload
+def reduce(
+    x: Any, op: Op = "sum", root: SupportsIndex | None = None, *, out: B, **how: Unpack[Folded]
+) -> B: ...
 def reduce(
     x: Any,
     op: Any = "sum",
@@ -114,6 +148,10 @@ def reduce(
     return _carried_out(flow, timeout, ("reduce", x, out, op, root) if short else ())
 
 
+@overload
+def allreduce(x: T, op: Op = "sum", *, out: None = None, **how: Unpack[Folded]) -> T: ...
+@overload
+def allreduce(x: Any, op: Op = "sum", *, out: B, **how: Unpack[Folded]) -> B: ...
 def allreduce(
     x: Any,
     op: Any = "sum",
@@ -138,6 +176,10 @@ def allreduce(
     return _carried_out(flow, timeout, ("allreduce", x, out, op) if short else ())
 
 
+@overload
+def scan(x: T, op: Op = "sum", *, out: None = None, **how: Unpack[Folded]) -> T: ...
+@overload
+def scan(x: Any, op: Op = "sum", *, out: B, **how: Unpack[Folded]) -> B: ...
 def scan(
     x: Any,
     op: Any = "sum",
@@ -157,6 +199,10 @@ def scan(
     return _carried_out(flow, timeout, ("scan", x, out, op) if short else ())
 
 
+@overload
+def exscan(x: T, op: Op = "sum", *, out: None = None, **how: Unpack[Folded]) -> T | None: ...
+@overload
+def exscan(x: Any, op: Op = "sum", *, out: B, **how: Unpack[Folded]) -> B: ...
 def exscan(
     x: Any,
     op: Any = "sum",
@@ -179,15 +225,13 @@ def exscan(
     return _carried_out(flow, timeout, ("exscan", x, out, op) if short else ())
 
 
-if TYPE_CHECKING:
-
-    @overload
-    def gather(x: T, root: SupportsIndex | None = None) -> list[T | Any] | None: ...
-    @overload
-    def gather(x: Any, root: SupportsIndex | None = None, **how: Any) -> Any: ...
-
-
-def gather(  # type: ignore[misc]
+@overload
+def gather(
+    x: T, root: SupportsIndex | None = None, *, out: None = None, **how: Unpack[Counted]
+) -> list[T | Any] | None: ...
+@overload
+def gather(x: Any, root: SupportsIndex | None = None, *, out: B, **how: Unpack[Counted]) -> B: ...
+def gather(
     x: Any,
     root: SupportsIndex | None = None,
     *,
@@ -212,6 +256,20 @@ def gather(  # type: ignore[misc]
     return _carried_out(flow, timeout, ("gather", x, out, None, root, counts) if short else ())
 
 
+@overload
+def scatter(
+    x: None, root: SupportsIndex | None = None, *, out: None = None, **how: Unpack[Counted]
+) -> Any: ...
+@overload
+def scatter(
+    x: Sequence[T] | None,
+    root: SupportsIndex | None = None,
+    *,
+    out: None = None,
+    **how: Unpack[Counted],
+) -> T: ...
+@overload
+def scatter(x: Any, root: SupportsIndex | None = None, *, out: B, **how: Unpack[Counted]) -> B: ...
 def scatter(
     x: Any,
     root: SupportsIndex | None = None,
@@ -234,15 +292,11 @@ def scatter(
     return _carried_out(flow, timeout, ("scatter", x, out, None, root, counts) if short else ())
 
 
-if TYPE_CHECKING:
-
-    @overload
-    def allgather(x: T) -> list[T | Any]: ...
-    @overload
-    def allgather(x: Any, **how: Any) -> Any: ...
-
-
-def allgather(  # type: ignore[misc]
+@overload
+def allgather(x: T, *, out: None = None, **how: Unpack[Counted]) -> list[T | Any]: ...
+@overload
+def allgather(x: Any, *, out: B, **how: Unpack[Counted]) -> B: ...
+def allgather(
     x: Any,
     *,
     out: Any = None,
@@ -266,6 +320,18 @@ def allgather(  # type: ignore[misc]
     return _carried_out(flow, timeout, ("allgather", x, out, None, None, counts) if short else ())
 
 
+@overload
+def alltoall(
+    x: Sequence[T],
+    *,
+    out: None = None,
+    out_counts: Sequence[SupportsIndex] | None = None,
+    **how: Unpack[Counted],
+) -> list[T | Any]: ...
+@overload
+def alltoall(
+    x: Any, *, out: B, out_counts: Sequence[SupportsIndex] | None = None, **how: Unpack[Counted]
+) -> B: ...
 def alltoall(
     x: Any,
     *,
@@ -291,6 +357,24 @@ def alltoall(
     )
 
 
+@overload
+def reduce_scatter(
+    x: Any,
+    op: Op = "sum",
+    *,
+    out: None = None,
+    counts: Sequence[SupportsIndex] | None = None,
+    **how: Unpack[Folded],
+) -> Any: ...
+@overload
+def reduce_scatter(
+    x: Any,
+    op: Op = "sum",
+    *,
+    out: B,
+    counts: Sequence[SupportsIndex] | None = None,
+    **how: Unpack[Folded],
+) -> B: ...
 def reduce_scatter(
     x: Any,
     op: Any = "sum",

@@ -47,7 +47,7 @@ def _sweep() -> None:
     _begun = -len(_running)
 
 
-class CollectiveRequest(Request):
+class CollectiveRequest(Request["Any"]):
     """A collective that `iallreduce` and the like begin: `wait()` gives its result, `test()` says
     whether it is there.
 
@@ -98,7 +98,7 @@ class CollectiveRequest(Request):
         """Return whether `wait`, `waitany` or `test` has handed its result out."""
         return self._claimed
 
-    def parts(self) -> list[Request]:
+    def parts(self) -> list[Request[Any]]:
         """Return the requests of messages that it waits for: it has none of its own."""
         return []
 

@@ -107,6 +107,10 @@ cdef class Handle:
         self._note = note
         return 0
 
+    @classmethod
+    def __class_getitem__(cls, item):
+        return _alias(cls, item)
+
     def _found(self, uint64_t ga, uint64_t serial, bytes note) -> None:
         """Make this the handle of a container that there is."""
         self.name(ga, serial, note)

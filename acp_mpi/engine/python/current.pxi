@@ -2,6 +2,7 @@
 
 from libc.errno cimport errno as c_errno
 
+_alias = type(list[int])  # what Map[str, int] is, as types.GenericAlias, without its module
 from acp_mpi import errors as _errors
 
 cdef acp_engine *engine = NULL

@@ -80,7 +80,7 @@ cdef struct one_taken:
     list_record record
 
 
-cdef class ListEnds(Handle):
+cdef class ListEnds(Handle):  # type: Handle, Generic[_T]
     """A chain of elements on some rank, one of them at a time."""
     cdef readonly Element _element
     cdef Pickler pickler  # None: they are no objects
@@ -148,24 +148,24 @@ cdef class ListEnds(Handle):
             at.node, at.number = self._place(function, where, (at.node, at.number), data, rank)
         return 0
 
-    def push_back(self, value, rank: Int | None = None) -> None:
+    def push_back(self, value: _T, rank: Int | None = None) -> None:
         """Put `value` behind the last element; its bytes lie on `rank`, None: with the chain."""
         cdef list_id at = list_id(0, 0)
         self.push("List.push_back", LIST_BACK, value, rank, &at)
 
-    def push_front(self, value, rank: Int | None = None) -> None:
+    def push_front(self, value: _T, rank: Int | None = None) -> None:
         """Put `value` before the first element; its bytes lie on `rank`, None: with the chain."""
         cdef list_id at = list_id(0, 0)
         self.push("List.push_front", LIST_FRONT, value, rank, &at)
 
-    def insert(self, cursor: ListCursor, value, rank: Int | None = None) -> ListCursor:
+    def insert(self, cursor: ListCursor[_T], value: _T, rank: Int | None = None) -> ListCursor[_T]:
         """Put `value` before the element of `cursor` and return the cursor of the new one."""
         cdef list_id at
         self.find_id(cursor, "List.insert", &at)
         self.push("List.insert", LIST_AT, value, rank, &at)
         return cursor_at(self, at)
 
-    def erase(self, cursor: ListCursor) -> ListCursor:
+    def erase(self, cursor: ListCursor[_T]) -> ListCursor[_T]:
         """Take out the element of `cursor` and return the cursor of the one behind it."""
         cdef list_id at
         cdef acp_call here
@@ -196,17 +196,17 @@ cdef class ListEnds(Handle):
         id[0] = (<ListCursor>cursor).at
         return 0
 
-    def _id_of(self, cursor: ListCursor, str function) -> tuple[int, int]:
+    def _id_of(self, cursor: ListCursor[Any], str function) -> tuple[int, int]:
         """Return (node, number) of a cursor of this list. ValueError for any other."""
         cdef list_id id
         self.find_id(cursor, function, &id)
         return id.node, id.number
 
-    def pop_back(self) -> Any:
+    def pop_back(self) -> _T:
         """Take out the last element and return it. IndexError if there is none."""
         return self.pop_at("List.pop_back", LIST_BACK)
 
-    def pop_front(self) -> Any:
+    def pop_front(self) -> _T:
         """Take out the first element and return it. IndexError if there is none."""
         return self.pop_at("List.pop_front", LIST_FRONT)
 

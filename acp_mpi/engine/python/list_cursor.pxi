@@ -8,7 +8,7 @@ cdef int no_element(str function) except -1:
     raise IndexError(f"{function}: there is no element at the end; see size()")
 
 
-cdef class ListCursor:
+cdef class ListCursor:  # type: Generic[_T]
     """An element of a list, or the place behind the last one.
 
     The cursor stays at its element, whatever is put in, taken out or reordered around it. Once the
@@ -20,6 +20,10 @@ cdef class ListCursor:
     def __init__(self, ListReader list not None, id: tuple[int, int]):
         self.list = list
         self.at.node, self.at.number = id
+
+    @classmethod
+    def __class_getitem__(cls, item):
+        return _alias(cls, item)
 
     def __reduce__(self):
         return ListCursor, (self.list, self.id)
@@ -38,7 +42,7 @@ cdef class ListCursor:
         return batch
 
     @property
-    def value(self) -> Any:
+    def value(self) -> _T:
         """The element. IndexError at the end."""
         if not self.at.node:
             no_element("Cursor.value")
@@ -55,7 +59,7 @@ cdef class ListCursor:
             return batch.elsewhere[0][1]
         return batch.origin + batch.nodes[0] + LIST_NODE
 
-    def advance(self, n: Int = 1) -> ListCursor:
+    def advance(self, n: Int = 1) -> ListCursor[_T]:
         """Return the cursor `n` elements on, back if negative. IndexError past an end."""
         id, left = self.id, as_int(n, "Cursor.advance", "a number of elements")
         if not left:
@@ -70,7 +74,7 @@ cdef class ListCursor:
                 )
         return ListCursor(self.list, id)
 
-    def distance(self, other: ListCursor) -> int:
+    def distance(self, other: ListCursor[_T]) -> int:
         """Return how many elements `other` is further on. ValueError if it is not behind."""
         if not isinstance(other, ListCursor):
             raise TypeError(f"Cursor.distance: {other!r:.60} is no cursor of a list; begin, end and "

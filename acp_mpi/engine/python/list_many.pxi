@@ -1,6 +1,6 @@
 # Lists, many elements at a time: rows put in, batches taken out, changes of the chain.
 
-cdef class ListHandle(ListReader):
+cdef class ListHandle(ListReader):  # type: ListReader[_T]
     """A chain of elements on some rank."""
 
     def _put_block(self, str function, uint64_t where, uint64_t node, uint64_t number,

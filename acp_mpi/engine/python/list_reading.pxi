@@ -58,7 +58,7 @@ def ids_of(pairs: Sequence[tuple[int, int]]) -> bytes:
     return b"".join(parts)
 
 
-cdef class ListReader(ListEnds):
+cdef class ListReader(ListEnds):  # type: ListEnds[_T]
     """A chain of elements on some rank, as it is read."""
 
     cdef Batch filled(self, Batch batch, const char *out, bint values):
@@ -183,11 +183,11 @@ cdef class ListReader(ListEnds):
             value = self.one(function, flags, NULL)
         return value
 
-    def front(self) -> Any:
+    def front(self) -> _T:
         """Return the first element. IndexError if there is none."""
         return self.one_at("List.front", 0)
 
-    def back(self) -> Any:
+    def back(self) -> _T:
         """Return the last element. IndexError if there is none."""
         return self.one_at("List.back", LIST_BACKWARD)
 

@@ -86,7 +86,7 @@ cdef class Message:
         cdef int64_t limit = nanoseconds(timeout, "Message.recv")
         return received(self.begin("Message.recv", buffer), None, limit)
 
-    def irecv(self, buffer=None) -> Request:
+    def irecv(self, buffer: _Buffer = None) -> Request[Any] if buffer is None else Request[_Buffer]:
         """Start receiving it; returns a Request."""
         return lasting(self.begin("Message.irecv", buffer))
 

@@ -272,7 +272,8 @@ def recv(buffer: _Buffer = None, source: Int = ANY_SOURCE, tag: Int = ANY_TAG,
     return receive_blocking("recv", buffer, OWN_CONTEXT, s, t, False, room, limit)
 
 
-def irecv(buffer=None, source: Int = ANY_SOURCE, tag: Int = ANY_TAG) -> Request:
+def irecv(buffer: _Buffer = None, source: Int = ANY_SOURCE,
+          tag: Int = ANY_TAG) -> Request[Any] if buffer is None else Request[_Buffer]:
     """Start receiving as `recv` does; returns a Request with a `wait` that returns the message."""
     if engine == NULL:
         no_engine("irecv")

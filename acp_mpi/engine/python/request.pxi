@@ -19,13 +19,17 @@ cdef int sweep() except -1:
     return 0
 
 
-cdef class Request(Pending):
+cdef class Request(Pending):  # type: Pending, Generic[_T_co]
     """A send or receive that goes on beside the program, from `isend` or `irecv`.
 
     Its buffer must not be touched before it is done. A request that is dropped goes on.
     """
     def __init__(self):
         raise TypeError("Request: isend, irecv and the like return requests; there are no others")
+
+    @classmethod
+    def __class_getitem__(cls, item):
+        return _alias(cls, item)
 
     def __reduce__(self):
         raise TypeError(f"Request: {self!r} is of this process and cannot be pickled; send what its "
@@ -181,11 +185,11 @@ cdef class Request(Pending):
         """The Status of the message that was received, else None."""
         return status_of(&self.message) if self.known else None
 
-    def parts(self) -> list[Request]:
+    def parts(self) -> list[Request[Any]]:
         """Return the requests of the engine that it waits for now."""
         return [] if self.over else [self]
 
-    def wait(self, timeout: float | None = None) -> Any:
+    def wait(self, timeout: float | None = None) -> _T_co:
         """Wait until it is done; return what was received, None of a send.
 
         Raises the error of the operation; TimeoutError after `timeout` seconds, and it goes on.

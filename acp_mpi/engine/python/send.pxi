@@ -84,6 +84,6 @@ def send(x, dest: Int, tag: Int = 0, timeout: float | None = None) -> None:
         r.outcome()
 
 
-def isend(x, dest: Int, tag: Int = 0) -> Request:
+def isend(x, dest: Int, tag: Int = 0) -> Request[None]:
     """Start sending `x` as `send` does; returns a Request. A buffer must not change before it."""
     return post("isend", x, dest, tag, True)

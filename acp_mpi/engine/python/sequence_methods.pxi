@@ -1,6 +1,6 @@
 # Methods of vectors and deques.
 
-cdef class SequenceHandle(SequenceCalls):
+cdef class SequenceHandle(SequenceCalls):  # type: SequenceCalls, Generic[_T]
     """A row of elements of one type on some rank: its methods."""
 
     def reserve(self, n: Int) -> None:
@@ -36,19 +36,19 @@ cdef class SequenceHandle(SequenceCalls):
     def __len__(self) -> int:
         return self.size()
 
-    def push_back(self, value) -> None:
+    def push_back(self, value: _T) -> None:
         """Put `value` behind the last element."""
         self.put_one("push_back", INT64_MAX, value, False)
 
-    def pop_back(self) -> Any:
+    def pop_back(self) -> _T:
         """Take out the last element and return it. IndexError if there is none."""
         return self.pop_one("pop_back", -1)
 
-    def push_front(self, value) -> None:
+    def push_front(self, value: _T) -> None:
         """Put `value` before the first element."""
         self.put_one("push_front", 0, value, False)
 
-    def pop_front(self) -> Any:
+    def pop_front(self) -> _T:
         """Take out the first element and return it. IndexError if there is none."""
         return self.pop_one("pop_front", 0)
 
@@ -56,11 +56,11 @@ cdef class SequenceHandle(SequenceCalls):
         """Put `value` before the element at `at`, at the end if there is none; its index."""
         return self.put_one(function, at, value, False)
 
-    def pop(self, index: Int = -1) -> Any:
+    def pop(self, index: Int = -1) -> _T:
         """Take out the element at `index` and return it. IndexError if there is none."""
         return self.pop_one("pop", place_of(self, "pop", index))
 
-    def __getitem__(self, index) -> Any:
+    def __getitem__(self, index) -> _T if index is Int else Any:
         if PyIndex_Check(index):
             return self.read_one("[]", place_of(self, "[]", index))
         return self._get_slice(index)
@@ -77,15 +77,15 @@ cdef class SequenceHandle(SequenceCalls):
         else:
             self._drop_slice(index)
 
-    def front(self) -> Any:
+    def front(self) -> _T:
         """Return the first element. IndexError if there is none."""
         return self.read_one("front", 0)
 
-    def back(self) -> Any:
+    def back(self) -> _T:
         """Return the last element. IndexError if there is none."""
         return self.read_one("back", -1)
 
-    def at(self, index: Int) -> Any:
+    def at(self, index: Int) -> _T:
         """Return the element at `index`, from the end if negative. IndexError if there is none."""
         return self.read_one("at", place_of(self, "at", index))
 

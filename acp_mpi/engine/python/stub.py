@@ -1,7 +1,7 @@
 """Write the engine's stub, for type checkers: `python stub.py SOURCE STUB DEPENDENCIES`.
 
-The type of an argument is its annotation, else its C type. A result `A if x is None else B` makes
-two overloads. A comment `# type: T` refines the type of read-only attributes.
+The type of an argument is its annotation, else its C type. A result `A if x is T else B` makes two
+overloads. A comment `# type: T` refines the type of read-only attributes, or the bases of a class.
 """
 
 import linecache
@@ -17,14 +17,19 @@ HEADER = """\
 # Made from the engine's .pxi as it was built.
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 from typing import SupportsIndex as Int  # integers of NumPy, too
 
 _Buffer = TypeVar("_Buffer")
+_T = TypeVar("_T")
+_T_co = TypeVar("_T_co", covariant=True)
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 """
+OTHERWISE = {"None": "_Buffer", "Int": "slice"}  # the type of an argument in the second overload
 PYTHON_TYPES = {None: "Any", "object": "Any", "bint": "bool", "double": "float", "str": "str"}
 PYTHON_TYPES |= {"bytes": "bytes", "list": "list[Any]", "tuple": "tuple[Any, ...]"}
-SILENT = {"__dealloc__", *vars(object)} - {"__init__"}
+SILENT = {"__class_getitem__", "__dealloc__", *vars(object)} - {"__init__"}
 
 
 def statements(node: Any) -> Iterator[Any]:
@@ -79,6 +84,8 @@ class Stub:
                     self.lines.append(f"{indent}{name}: {self._constant(value)}")
 
     def _class(self, node: Any, name: str, bases: list[str]) -> None:
+        if refined := self._refined(node):
+            bases = [refined]
         self.lines.append(f"\nclass {name}({', '.join(bases)}):" if bases else f"\nclass {name}:")
         self._docstring(node.doc or "", "    ")
         for each in statements(node.body):
@@ -97,12 +104,14 @@ class Stub:
         name = base.name
         return PYTHON_TYPES.get(name, name if name in self.classes else "int")
 
-    def _attributes(self, node: Any, indent: str) -> None:
+    def _refined(self, node: Any) -> str:
         line = linecache.getline(node.pos[0].filename, node.pos[1])
-        _, _, refined = line.partition("# type: ")
+        return line.partition("# type: ")[2].strip()
+
+    def _attributes(self, node: Any, indent: str) -> None:
         for each in node.declarators:
             self.lines.append(f"{indent}@property")
-            kind = refined.strip() or self._type_of(node.base_type)
+            kind = self._refined(node) or self._type_of(node.base_type)
             self.lines.append(f"{indent}def {each.name}(self) -> {kind}: ...")
 
     def _function(self, node: Any, indent: str) -> None:
@@ -112,14 +121,15 @@ class Stub:
             sys.exit(f"{file.filename}:{line}: {node.name} has no `-> type`; say what it returns")
         for each in node.decorators or ():
             self.lines.append(f"{indent}@{each.decorator.name}")
-        with_none, _, condition = written(result).partition(" if ")
-        switch, _, with_buffer = condition.partition(" is None else ")
+        first, _, condition = written(result).partition(" if ")
+        switch, _, rest = condition.partition(" is ")
         if switch:
-            for kind, given in (with_none, "None"), (with_buffer, "_Buffer"):
+            given, _, second = rest.partition(" else ")
+            for kind, type_of_it in (first, given), (second, OTHERWISE[given]):
                 self.lines.append(f"{indent}@overload")
-                self._signature(node, node.name, indent, kind, {switch: given})
+                self._signature(node, node.name, indent, kind, {switch: type_of_it})
         else:
-            self._signature(node, node.name, indent, with_none, {})
+            self._signature(node, node.name, indent, first, {})
 
     def _signature(
         self, node: Any, name: str, indent: str, result: str, given: dict[str, str]
