@@ -1,6 +1,8 @@
 """What tests share that start jobs on this host: a rendezvous, ACP-only processes."""
 
 import contextlib
+import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -101,5 +103,23 @@ def two_survive(without_mpi: Callable[..., list], tmp_path: Path) -> Callable[..
         text = "\n".join(job.output for job in jobs)
         assert statuses == [0, 0, -signal.SIGKILL], text
         assert len(list(tmp_path.glob("* survived"))) == 2, text
+
+    return run
+
+
+@pytest.fixture
+def shell(passes: Callable[..., str], tmp_path: Path) -> Callable[..., str]:
+    """shell(block) runs it as a user would whose first `python` is this one; returns its output.
+
+    Errors and warnings are left out, unless the block fails.
+    """
+
+    def run(block: str, folder: Path = tmp_path, limit: float = 40.0) -> str:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        errors = shlex.quote(str(tmp_path / "errors"))
+        script = f"cd {shlex.quote(str(folder))} && {{\n{block}}} 2>{errors}"
+        return passes(
+            ["sh", "-c", f"{script} || {{ cat {errors}; exit 1; }}"], {"PATH": path}, limit
+        )
 
     return run

@@ -1,11 +1,8 @@
 """Programs and commands of README and the tour run, and print what stands there."""
 
 import itertools
-import os
 import re
-import shlex
 import sys
-from pathlib import Path
 
 import launch
 import openfmo
@@ -36,24 +33,6 @@ def as_shown(text: str) -> str:
     for pattern, instead in VARYING:
         text = re.sub(pattern, instead, text)
     return text
-
-
-@pytest.fixture
-def shell(passes, tmp_path):
-    """shell(block) runs it as a user would whose first `python` is this one; returns its output.
-
-    Errors and warnings are left out, unless the block fails.
-    """
-
-    def run(block: str, folder: Path = tmp_path, limit: float = 40.0) -> str:
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        errors = shlex.quote(str(tmp_path / "errors"))
-        script = f"cd {shlex.quote(str(folder))} && {{\n{block}}} 2>{errors}"
-        return passes(
-            ["sh", "-c", f"{script} || {{ cat {errors}; exit 1; }}"], {"PATH": path}, limit
-        )
-
-    return run
 
 
 def test_every_command_and_every_output_of_a_page_has_a_test_in_this_file():
