@@ -44,6 +44,7 @@ test-matrix: environments ## ranks x MPI x road, every pair covered; what CI add
 
 test-all: environments ## every combination, slow tests too; three more MPIs
 	@.venv/mpich/bin/python tests/run.py --both --all
+	@$(MAKE) --no-print-directory -C tests/engine aarch64 TESTS="$(addprefix test_,digest stream reduction map list sequence)"
 	@.venv/mpich/bin/python tests/environments.py openmpi41 impi mpich42
 
 campaign: environments ## repeat what fails rarely: starts, kills, contention; fuzzers, mutants
