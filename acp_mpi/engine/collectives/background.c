@@ -19,7 +19,7 @@
 #include <stdlib.h>
 
 /* Makes the sender of the next message ring. True: one has come already. */
-static bool ring(const acp_collective *c)
+static bool next_rings(const acp_collective *c)
 {
     membarrier_all(); /* a sender that writes after the look finds that it must ring */
     for (uint32_t i = 0; i < c->open; i++)
@@ -35,7 +35,7 @@ static int drive(acp_lane *lane, acp_collective *c)
     do
         rc = schedule_advance(lane, c);
     while (rc == ACP_E_HANDLE && c->state == COLLECTIVE_RUNS && c->rung != c->at &&
-           (c->rung = c->at, ring(c)));
+           (c->rung = c->at, next_rings(c)));
     return rc == ACP_E_INTERRUPTED || c->again ? ACP_E_BUSY : rc;
 }
 
@@ -116,7 +116,7 @@ void acp_collective_release(acp_collective *c)
     step_here(e);
 }
 
-static bool stands(void *context)
+static bool run_stopped(void *context)
 {
     return abort_stopped(context);
 }
@@ -131,7 +131,7 @@ static int wait_long(acp_collective *c, int64_t timeout_ns)
         int64_t slice = schedule_wait_left(c), left = timeout_ns;
         if (left != ACP_FOREVER && (left -= (int64_t)(linux_now_ns() - start)) < slice)
             slice = left > 0 ? left : 0;
-        int rc = wait_ready(c->engine, stands, c, slice, ACP_DOING_COLLECTIVE);
+        int rc = wait_ready(c->engine, run_stopped, c, slice, ACP_DOING_COLLECTIVE);
         if (rc != ACP_E_TIMEOUT || slice == left || left < 0)
             return rc;
     }
@@ -176,7 +176,7 @@ int acp_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count,
 
 int acp_collective_wait(acp_collective *c, int64_t timeout_ns)
 {
-    int rc = stands(c) ? ACP_OK : wait_long(c, timeout_ns);
+    int rc = run_stopped(c) ? ACP_OK : wait_long(c, timeout_ns);
     if (rc != ACP_OK)
         return rc;
     return atomic_load(&c->state) == COLLECTIVE_FOLDS ? ACP_COLLECTIVE_FOLD : c->status;

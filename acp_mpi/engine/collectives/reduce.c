@@ -101,7 +101,7 @@ COMPLEX(c16, double complex)
 static const struct {
     uint64_t size;
     fold_fn folds[ACP_OPS]; /* in the order of acp_fold */
-} types[ACP_TYPES] = {
+} number_types[ACP_TYPES] = {
     /* bool: sum is or, prod is and, as NumPy has it */
     [ACP_BOOL] = {1, {lor_u1, land_u1, land_u1, lor_u1, land_u1, lor_u1, lxor_u1, land_u1,
                       lor_u1, lxor_u1}},
@@ -122,10 +122,10 @@ static const struct {
 
 fold_fn reduce_fold(acp_fold op, acp_type type)
 {
-    return op < ACP_OPS && type < ACP_TYPES ? types[type].folds[op] : NULL;
+    return op < ACP_OPS && type < ACP_TYPES ? number_types[type].folds[op] : NULL;
 }
 
 uint64_t reduce_type_size(acp_type type)
 {
-    return type < ACP_TYPES ? types[type].size : 0;
+    return type < ACP_TYPES ? number_types[type].size : 0;
 }

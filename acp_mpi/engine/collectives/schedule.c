@@ -65,7 +65,7 @@ static int bring_first(acp_lane *lane, acp_collective *c, acp_request *r)
 }
 
 /* Cancels a message if possible; a send that has not begun carries the reason instead. NULL: it ends by itself. */
-static int withdraw(acp_lane *lane, const acp_collective *c, acp_request **r)
+static int request_withdraw(acp_lane *lane, const acp_collective *c, acp_request **r)
 {
     uint64_t why = abort_reason(c);
     if (acp_request_done(*r))
@@ -81,7 +81,7 @@ void schedule_cancel(acp_lane *lane, acp_collective *c)
     for (uint32_t i = c->open; i-- > 0;) {
         acp_request *request = c->messages[i];
         int rc;
-        while ((rc = withdraw(lane, c, &request)) == ACP_E_BUSY && waits &&
+        while ((rc = request_withdraw(lane, c, &request)) == ACP_E_BUSY && waits &&
                acp_request_wait(c->engine, request, MAIL_AGAIN_NS) != ACP_E_CLOSED)
             continue;
         c->again |= rc == ACP_E_BUSY;
@@ -259,7 +259,7 @@ int schedule_advance(acp_lane *lane, acp_collective *c)
 }
 
 /* The death of a rank, or a message that may be the answer to another call, ends a wait, too. */
-static bool disturbed(void *context)
+static bool answer_doubtful(void *context)
 {
     const acp_collective *c = context;
     acp_engine *e = c->engine;
@@ -327,7 +327,7 @@ static int wait(acp_collective *c, int64_t timeout_ns)
         return ACP_E_BUSY;
     }
     int rc = recv_wait_any(c->engine, c->messages + (few ? 0 : c->open - 1), few ? c->open : 1,
-                           disturbed, c, false, ACP_DOING_COLLECTIVE, first ? MAIL_FIRST_NS : timeout_ns);
+                           answer_doubtful, c, false, ACP_DOING_COLLECTIVE, first ? MAIL_FIRST_NS : timeout_ns);
     if (rc != ACP_E_TIMEOUT || !first)
         return rc;
     schedule_watch(c);

@@ -260,7 +260,7 @@ static void watch_all(acp_engine *e, const void *nobody)
     any_source_watch(e, NULL);
 }
 
-static int all_gone(acp_engine *e, const void *nobody)
+static int publishers_gone(acp_engine *e, const void *nobody)
 {
     (void)nobody;
     return any_source_gone(e, NULL);
@@ -273,7 +273,7 @@ static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question
  * answered before, on the same way. */
 static int await_name(acp_engine *e, struct answer_wait *w, struct peer *keeper, int64_t timeout_ns)
 {
-    const struct awaited name = {answered, w, watch_all, all_gone, NULL};
+    const struct awaited name = {answered, w, watch_all, publishers_gone, NULL};
     const struct message m = {.kind = ACP_DOING};
     uint64_t reply[2];
     int rc = any_source_wait(e, &name, timeout_ns, ACP_DOING_LOOKUP);

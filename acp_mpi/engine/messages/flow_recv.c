@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void say(acp_lane *lane, struct courier *c, enum courier_word word, uint64_t id,
-                const void *payload, uint64_t size)
+static void word_say(acp_lane *lane, struct courier *c, enum courier_word word, uint64_t id,
+                     const void *payload, uint64_t size)
 {
     struct message m = {.flags = (uint8_t)word, .id = id};
     flow_answer(lane, c, &m, payload, size);
@@ -45,7 +45,7 @@ void flow_recv_grant(acp_lane *lane, struct courier *c)
     if (!credits_available(own_box(lane->engine)))
         return;
     flow_recv_set_told(lane->engine, c, 0);
-    say(lane, c, WORD_ROOM, 0, NULL, 0);
+    word_say(lane, c, WORD_ROOM, 0, NULL, 0);
 }
 
 static struct delivery **delivery_of(struct courier *c, uint64_t id)
@@ -83,7 +83,7 @@ static void keep_there(acp_lane *lane, struct courier *c, const struct message *
         return;
     if (!c->told)
         flow_recv_set_told(lane->engine, c, WORD_KEEP);
-    say(lane, c, WORD_KEEP, m->id, whole ? payload : NULL, whole ? size : 0);
+    word_say(lane, c, WORD_KEEP, m->id, whole ? payload : NULL, whole ? size : 0);
 }
 
 /* A receive has a message kept there and has a buffer for it: its bytes come straight here, without a block there. */
@@ -94,7 +94,7 @@ static void want(acp_lane *lane, struct courier *c, struct delivery *d)
     int rc = d->landing.matched ? ACP_OK : deliver_taken(lane, &d->landing);
     d->wanted = rc == ACP_OK && d->landing.letter->buffer;
     if (d->wanted)
-        say(lane, c, WORD_WANT, d->id, NULL, 0);
+        word_say(lane, c, WORD_WANT, d->id, NULL, 0);
     else if (rc != ACP_OK)
         flow_retry(lane->engine, ACP_E_BUSY);
 }
@@ -158,7 +158,7 @@ static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
                                       (struct places){from, m->after}, e->self, &landing)
                        : arrive(lane, c, &envelope, payload, &landing);
         if (tried && (rc == ACP_E_FULL || (rc == ACP_OK && !landing.open))) {
-            say(lane, c, rc == ACP_OK ? WORD_MET : WORD_MISSED, m->id, NULL, 0);
+            word_say(lane, c, rc == ACP_OK ? WORD_MET : WORD_MISSED, m->id, NULL, 0);
             return ACP_OK;
         }
         if (rc != ACP_OK)
@@ -186,7 +186,7 @@ static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
     }
     d->open = true;
     if (tried) {
-        say(lane, c, WORD_MET, m->id, NULL, 0);
+        word_say(lane, c, WORD_MET, m->id, NULL, 0);
         return ACP_OK;
     }
     fill(lane, d, 0, payload, size);
@@ -194,7 +194,7 @@ static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
         deliver_complete(lane, &d->landing);
         drop(c, at);
     } else {
-        say(lane, c, WORD_TAKEN, m->id, NULL, 0);
+        word_say(lane, c, WORD_TAKEN, m->id, NULL, 0);
     }
     return ACP_OK;
 }
@@ -230,7 +230,7 @@ static int where_here(acp_lane *lane, struct courier *c, const struct message *m
     if (rc == ACP_E_BUSY)
         return rc;
     if (!comes && !left)
-        say(lane, c, rc == ACP_OK ? WORD_MISSED : WORD_MET, m->id, NULL, 0);
+        word_say(lane, c, rc == ACP_OK ? WORD_MISSED : WORD_MET, m->id, NULL, 0);
     if (rc == ACP_OK)
         drop(c, at);
     return ACP_OK;

@@ -172,7 +172,7 @@ static bool comes_near(acp_engine *e, const acp_envelope *want)
     return near(e, &draft) && !(draft.peer && (draft.peer->lost || draft.peer == e->job.own));
 }
 
-static bool glance(const struct request_wait *w)
+static bool stirs_briefly(const struct request_wait *w)
 {
     for (uint32_t i = 0; !w->engine->progress.crowded && i < GLANCES; i++) {
         if (pair_ring_stirs(w->engine, w->want))
@@ -187,7 +187,7 @@ int acp_short_soon(acp_engine *e, const acp_envelope *want, bool briefly)
     struct request_wait w = {.engine = e, .want = want, .near = true};
     if (!comes_near(e, want))
         return ACP_E_HANDLE;
-    return (briefly ? glance(&w) : soon(&w)) ? ACP_OK : ACP_E_BUSY;
+    return (briefly ? stirs_briefly(&w) : soon(&w)) ? ACP_OK : ACP_E_BUSY;
 }
 
 /* Publishes the awaited rank for observers. */

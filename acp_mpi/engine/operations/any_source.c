@@ -50,7 +50,7 @@ void acp_sources_free(acp_sources *s)
         free(s);
 }
 
-static bool is_missed(const struct peer *p)
+static bool loss_open(const struct peer *p)
 {
     return p->lost && p->missed && !p->loss_accepted;
 }
@@ -64,7 +64,7 @@ int64_t acp_sources_lost(acp_engine *e, acp_sources *s)
     for (uint32_t i = 0; i < s->count; i++) {
         const struct peer *p =
             s->ranks[i] < e->procs ? peer_known(e, rank_slot_of(e, s->ranks[i])) : NULL;
-        if (p && is_missed(p))
+        if (p && loss_open(p))
             return s->ranks[i];
     }
     atomic_store_explicit(&s->safe, now, memory_order_relaxed);

@@ -111,7 +111,7 @@ static uint64_t patience(const acp_engine *e, bool answer, bool glanced, uint64_
     return wait_poll_ns(e, look < SPIN_MOST_NS ? look : SPIN_MOST_NS);
 }
 
-static void look(struct wait *w, uint64_t patience_ns)
+static void spin_until(struct wait *w, uint64_t patience_ns)
 {
     acp_engine *e = w->engine;
     atomic_fetch_add(&e->progress.suitors, 1);
@@ -228,7 +228,7 @@ static int wait_inside(struct wait *w)
     bool glanced = answer && glance(e, moving > GLANCE_NS);
     w->start = w->asked = linux_now_ns();
     w->lead = progress_leader_try(e);
-    look(w, patience(e, answer, glanced, moving));
+    spin_until(w, patience(e, answer, glanced, moving));
     acp_doing was = wait_begin(e, w->doing);
     int rc = sleep_until_ready(w);
     wait_end(e, w->doing, was);
