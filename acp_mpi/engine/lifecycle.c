@@ -234,7 +234,7 @@ int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
 {
     background_stop(e);
     int rc = reset(e, slot_of, count);
-    background_resume(e);
+    background_resume(e, rc == ACP_OK);
     acp_names_bury(&e->lanes[LANE_CALLER]);
     return rc;
 }

@@ -323,8 +323,12 @@ def reset(rank: int) -> None:
         slots[new] = _engine.slot_of(old)
     _engine.meet("reset", _EXCHANGE)
     lifecycle.reset()
-    _engine.meet("reset", _EXCHANGE)  # the ranks of a node change theirs in one table
-    _engine.remap(slots)
+    try:
+        _engine.halt()  # else it writes to the mailbox of a rank that is through
+        _engine.meet("reset", _EXCHANGE)  # the ranks of a node change theirs in one table
+        _engine.remap(slots)
+    finally:
+        _engine.resume()
     _engine.meet("reset", _EXCHANGE)
 
 

@@ -7,6 +7,7 @@
 #include "memory/heap.h"
 #include "messages/eager_slot.h"
 #include "messages/flow.h"
+#include "messages/flows.h"
 #include "messages/mailbox.h"
 #include "messages/purge_finished.h"
 #include "messages/recv_wait.h"
@@ -14,6 +15,7 @@
 #include "progress/doorbell.h"
 #include "progress/progress.h"
 #include "progress/wait.h"
+#include "transport/keepalive.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -43,6 +45,8 @@ static bool drive_all(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     bool any = false, again = false;
+    if (unlikely(atomic_load(&e->mail.halted)))
+        return false;
     for (acp_collective **c = &e->collectives.first; *c;) {
         acp_collective *one = *c;
         bool ran = one->state == COLLECTIVE_RUNS;
@@ -67,7 +71,7 @@ static bool drive_all(acp_lane *lane)
 
 enum due background_due(const acp_engine *e)
 {
-    return !e->collectives.count ? DUE_NOT : e->collectives.again ? DUE_SOON : DUE_AWAKE;
+    return !e->collectives.count || e->mail.halted ? DUE_NOT : e->collectives.again ? DUE_SOON : DUE_AWAKE;
 }
 
 bool background_step(acp_lane *lane)
@@ -277,24 +281,39 @@ void background_close(acp_engine *e)
     pthread_mutex_unlock(&e->collectives.lock);
 }
 
-void acp_engine_halt(acp_engine *e)
+static void halt(acp_engine *e)
 {
-    atomic_store(&e->collectives.resets, true);
+    flows_halt(e);
     while (atomic_load(&e->collectives.drivers))
         sched_yield();
+    pthread_mutex_lock(&e->collectives.lock); /* a driver that had it before */
+    pthread_mutex_unlock(&e->collectives.lock);
+}
+
+void acp_engine_halt(acp_engine *e)
+{
+    halt(e);
+    keepalive_await(e);
+}
+
+void acp_engine_resume(acp_engine *e)
+{
+    if (!flows_resume(e))
+        return;
+    progress_wake(e); /* after a reset the messages that they wait for will not come */
+    doorbell_kick(e);
 }
 
 void background_stop(acp_engine *e)
 {
-    acp_engine_halt(e);
+    halt(e);
     pthread_mutex_lock(&e->collectives.lock); /* drivers pass by */
-    close_all(e);
 }
 
-void background_resume(acp_engine *e)
+void background_resume(acp_engine *e, bool emptied)
 {
-    atomic_store(&e->collectives.resets, false);
+    if (emptied)
+        close_all(e);
     schedule_unlock(e);
-    progress_wake(e); /* the messages that they wait for will not come */
-    doorbell_kick(e);
+    acp_engine_resume(e);
 }

@@ -200,10 +200,10 @@ void schedule_enter(acp_engine *e)
 {
     for (;;) {
         atomic_fetch_add(&e->collectives.drivers, 1);
-        if (likely(!atomic_load(&e->collectives.resets)))
-            return;
+        if (likely(!atomic_load(&e->mail.halted)) || pthread_equal(e->mail.halter, pthread_self()))
+            return; /* the thread that resets would wait for itself: it may end one */
         atomic_fetch_sub(&e->collectives.drivers, 1);
-        while (atomic_load(&e->collectives.resets))
+        while (atomic_load(&e->mail.halted))
             sched_yield();
     }
 }
@@ -271,7 +271,12 @@ static bool answer_doubtful(void *context)
 
 bool schedule_try_lock(acp_engine *e)
 {
-    return pthread_mutex_trylock(&e->collectives.lock) == 0;
+    if (pthread_mutex_trylock(&e->collectives.lock))
+        return false;
+    if (likely(!atomic_load(&e->mail.halted)))
+        return true;
+    pthread_mutex_unlock(&e->collectives.lock);
+    return false;
 }
 
 /* A thread that would have driven the others found the lock taken, and may sleep by now. */

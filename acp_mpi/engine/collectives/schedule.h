@@ -71,7 +71,7 @@ static inline void schedule_leave(acp_engine *e)
     atomic_fetch_sub(&e->collectives.drivers, 1);
 }
 
-bool schedule_try_lock(acp_engine *e); /* to have the lock, also that of the mailbox against a reset */
+bool schedule_try_lock(acp_engine *e); /* to have the lock, also that of the mailbox against a reset; false while halted */
 void schedule_unlock(acp_engine *e);
 
 /* Watches the senders of its messages, which watch theirs in turn; and members that call something else, even if no

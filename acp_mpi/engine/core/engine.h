@@ -112,9 +112,13 @@ void acp_engine_leave(acp_engine *engine, uint32_t low, uint32_t high); /* only 
 /* later sync and finalize span all known members, not only those that joined together */
 void acp_engine_widen(acp_engine *engine);
 bool acp_known(acp_engine *engine, uint64_t rank); /* is there one, as far as can be learnt here? */
-/* No thread of the process drives a collective from here to the end of acp_engine_reset, which must follow. Callbacks
- * of those threads meanwhile must not wait for the caller, nor, in acp_engine_reset, for its locks. */
+/* From here to the end of acp_engine_reset, or to acp_engine_resume in its place, no thread of the process writes to
+ * another rank's mailbox: collectives and waiting sends stand still. What was on its way by link has arrived, but for
+ * peers that do not answer for 3 s. When all ranks have halted, and met, each may reset. The thread that halts does not
+ * send, nor wait for a message, meanwhile; callbacks of the others must not wait for it, nor, in acp_engine_reset, for
+ * its locks. */
 void acp_engine_halt(acp_engine *engine);
+void acp_engine_resume(acp_engine *engine); /* all goes on; again: nothing */
 int acp_engine_reset(acp_engine *engine, const uint32_t *slot_of_rank, uint32_t count);
 /* The process ends, by SIGTERM and if need be by SIGKILL, as soon as the last writer of this pipe has closed it. The
  * engine closes `fd`. */

@@ -88,6 +88,7 @@ struct courier {
     struct parcel *parcels, **parcels_end;
     struct delivery *deliveries, **deliveries_end;
     struct late *late, **late_end;
+    uint32_t answers; /* ACP_MAIL_SAID among them: they have come while all was halted */
     uint64_t copied; /* bytes in the `own` copies of its messages */
     uint8_t heard; /* last of WORD_KEEP and WORD_FULL from the receiver there; 0: none, or WORD_ROOM */
     uint8_t told;  /* the same of the receiver here */

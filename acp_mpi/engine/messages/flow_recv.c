@@ -261,8 +261,27 @@ static void late_drop(acp_lane *lane, struct late **at)
     atomic_fetch_sub(&lane->engine->mail.late, 1);
 }
 
+/* Answers to what this process has sent wait for nothing else, and stay in their order. */
+static void answers_late(acp_lane *lane, struct courier *c)
+{
+    struct late **at = &c->late;
+    for (struct late *l; c->answers && (l = *at);) {
+        if (l->message.kind != ACP_MAIL_SAID) {
+            at = &l->next;
+            continue;
+        }
+        if (!c->peer->lost)
+            flow_control_handle(lane, c, &l->message, l->payload, l->size);
+        late_drop(lane, at);
+        c->answers--;
+    }
+    if (!*at)
+        c->late_end = at;
+}
+
 void flow_recv_retry(acp_lane *lane, struct courier *c)
 {
+    answers_late(lane, c);
     for (struct late *l; (l = c->late);) {
         int rc = ACP_E_FULL;
         if (reserve_ready(lane->engine))
@@ -284,7 +303,7 @@ static void bring_late(acp_lane *lane, struct courier *c, uint64_t stuck)
     struct late **at = &c->late;
     for (struct late *l; (l = *at);) {
         const struct message *m = &l->message;
-        if (m->kind == ACP_MAIL || m->id == stuck || !*delivery_of(c, m->id)) {
+        if (m->kind == ACP_MAIL || m->kind == ACP_MAIL_SAID || m->id == stuck || !*delivery_of(c, m->id)) {
             at = &l->next;
         } else {
             frame_here(lane, c, m, l->payload, l->size);
@@ -315,13 +334,16 @@ void flow_recv_frame(acp_lane *lane, struct peer *from, struct link *link, const
                      const unsigned char *payload, uint64_t size)
 {
     (void)link;
+    bool halted = atomic_load(&lane->engine->mail.halted);
     struct courier *c = flow_of(lane->engine, from);
     if (!c) {
         peer_mark_lost(lane->engine, from);
-    } else if (m->kind == ACP_MAIL_SAID) {
+    } else if (m->kind == ACP_MAIL_SAID && !halted) {
+        answers_late(lane, c);
         flow_control_handle(lane, c, m, payload, size);
     } else {
-        int rc = c->late ? ACP_E_BUSY : frame_here(lane, c, m, payload, size);
+        int rc = c->late || halted ? ACP_E_BUSY : frame_here(lane, c, m, payload, size);
+        c->answers += m->kind == ACP_MAIL_SAID;
         if (not_yet(rc))
             come_later(lane, c, m, payload, size, rc);
     }
@@ -346,6 +368,7 @@ void flow_recv_drop(struct courier *c)
 {
     while (c->deliveries)
         drop(c, &c->deliveries);
+    c->answers = 0;
     while (c->late) {
         struct late *l = c->late;
         c->late = l->next;

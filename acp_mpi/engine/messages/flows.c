@@ -1,5 +1,6 @@
 /* Flows: one for each process that messages are exchanged with by link; their scheduling and their end. */
 #include "messages/flows.h"
+#include "base/likely.h"
 #include "core/engine_state.h"
 #include "core/state/peer.h"
 #include "messages/flow.h"
@@ -11,13 +12,15 @@
 
 enum due flows_due(const acp_engine *e)
 {
-    return e->mail.due ? DUE_SOON : DUE_NOT;
+    return e->mail.due && !e->mail.halted ? DUE_SOON : DUE_NOT;
 }
 
 bool flows_push(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     bool any = false;
+    if (unlikely(atomic_load(&e->mail.halted)))
+        return false;
     atomic_store(&e->mail.due, false);
     for (struct courier *c = e->mail.couriers; c; c = c->next) {
         if (!reserve_ready(e)) {
@@ -57,6 +60,25 @@ void flows_lost(acp_lane *lane, struct peer *p)
     flow_recv_lost(lane, c);
     if (c->late)
         atomic_store(&lane->engine->mail.due, true);
+}
+
+void flows_halt(acp_engine *e)
+{
+    if (!atomic_load(&e->mail.halted))
+        e->mail.halter = pthread_self();
+    atomic_store(&e->mail.halted, true);
+    pthread_mutex_lock(&e->mail.lock); /* a send of the queue that is under way */
+    pthread_mutex_unlock(&e->mail.lock);
+    pthread_mutex_lock(&e->lock); /* a flow likewise */
+    pthread_mutex_unlock(&e->lock);
+}
+
+bool flows_resume(acp_engine *e)
+{
+    if (!atomic_exchange(&e->mail.halted, false))
+        return false;
+    atomic_store(&e->mail.due, true); /* for frames that have come meanwhile */
+    return true;
 }
 
 /* After a reset all messages that were under way are dropped. */

@@ -111,7 +111,7 @@ int message_send_queue_withdraw(acp_lane *lane, acp_request **request, const uin
 
 enum due message_send_queue_due(const acp_engine *e)
 {
-    return !e->mail.sends ? DUE_NOT : e->mail.stuck ? DUE_SOON : DUE_AWAKE;
+    return !e->mail.sends || e->mail.halted ? DUE_NOT : e->mail.stuck ? DUE_SOON : DUE_AWAKE;
 }
 
 bool message_send_queue_step(acp_lane *lane)
@@ -120,6 +120,10 @@ bool message_send_queue_step(acp_lane *lane)
     bool any = false;
     uint32_t waits = 0;
     pthread_mutex_lock(&e->mail.lock);
+    if (unlikely(atomic_load(&e->mail.halted))) {
+        pthread_mutex_unlock(&e->mail.lock);
+        return false;
+    }
     for (acp_request **at = &e->mail.waiting, *r; (r = *at);) {
         uint64_t before = r->at + r->step;
         acp_request *first = first_of(e, r->peer, r);

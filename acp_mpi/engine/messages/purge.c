@@ -84,7 +84,7 @@ static void mail_bury(acp_lane *lane)
 
 enum due purge_due(const acp_engine *e)
 {
-    return e->mail.losses ? DUE_SOON : e->mail.unwanted || e->doors->looks ? DUE_AWAKE : DUE_NOT;
+    return e->mail.halted ? DUE_NOT : e->mail.losses ? DUE_SOON : e->mail.unwanted || e->doors->looks ? DUE_AWAKE : DUE_NOT;
 }
 
 void purge_step(acp_lane *lane)

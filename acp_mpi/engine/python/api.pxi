@@ -109,6 +109,7 @@ cdef extern from "core/engine.h" nogil:
     int acp_table_place(const acp_engine *, uint8_t *)
     int acp_table_map(acp_engine *, const uint8_t *)
     void acp_engine_halt(acp_engine *)
+    void acp_engine_resume(acp_engine *)
     int acp_engine_reset(acp_engine *, const uint32_t *, uint32_t)
     int acp_lifeline(acp_engine *, int)
     bint acp_engine_leaving(acp_engine *)

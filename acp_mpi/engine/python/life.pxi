@@ -190,6 +190,20 @@ def lower_limit(limit: int) -> None:
     acp_memory_lower(engine, limit)
 
 
+def halt() -> None:
+    """Have nothing of this rank go to others from here to `remap`, or to `resume`; what went has arrived."""
+    cdef acp_engine *e = hold("reset")
+    with nogil:
+        acp_engine_halt(e)
+    acp_engine_exit(e)
+
+
+def resume() -> None:
+    """Go on where `halt` has stopped, unless `remap` has come."""
+    if engine != NULL:
+        acp_engine_resume(engine)
+
+
 def remap(slots) -> None:
     """Make rank r the process in slots[r]; every address but the starter's dies."""
     need("reset")
@@ -201,10 +215,9 @@ def remap(slots) -> None:
     for i in range(count):
         map[i] = slots[i]
     e = hold("reset")
-    with nogil:
-        acp_engine_halt(e)
-    forget_messages("reset came")
     cdef int rc = acp_engine_reset(e, map, count)
+    if rc == ACP_OK:  # with the interpreter's lock throughout: threads that wait find them forgotten
+        forget_messages("reset came")
     acp_engine_exit(e)
     c_free(map)
     if rc != ACP_OK:

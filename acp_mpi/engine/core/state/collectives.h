@@ -14,7 +14,6 @@ struct collectives_state {
     struct acp_collective *first;
     _Atomic uint32_t count;
     _Atomic uint32_t drivers; /* threads that advance a collective of their own */
-    _Atomic bool resets;      /* a reset is under way: drivers return when it is over */
     _Atomic bool news;   /* a background collective may go on; the lock's holder checks it */
     _Atomic bool again; /* a retry is due that no event will trigger */
 };

@@ -40,6 +40,8 @@ struct mail_state {
     _Atomic uint32_t contexts_ended; /* contexts that have ended since the last purge of such messages */
     acp_request *unwanted; /* receives of finished contexts with bytes under way: leader only */
     _Atomic uint32_t era; /* number of resets */
+    _Atomic bool halted; /* a reset is near: nothing goes to another rank's mailbox, frames that come are deferred */
+    pthread_t halter; /* the thread that resets; halted only */
     _Atomic uint32_t yields; /* yields worth while before a receive sleeps when crowded; 0: none has been tried */
     _Atomic uint32_t send_looks; /* polls worth while before a long message is left in the sender's heap */
     _Atomic uint32_t sends_kept; /* messages for which that was decided */
