@@ -297,7 +297,8 @@ int acp_short_error(const acp_engine *engine); /* why ACP_E_SHORT */
 uint32_t acp_links(acp_engine *engine, uint64_t *limit); /* open connections of links; of all open files */
 
 /* Names of the job: 16-byte keys, 16-byte values, kept at rank key % founders. ACP_E_TAKEN: another living rank has
- * published that name, the last argument; -1: none has. */
+ * published that name, the last argument; -1: none has. ACP_E_DAMAGED: command or answer were written over, and that, or
+ * value[0] of a lookup, is the rank of the keeper. */
 #define ACP_REPLACE 1u /* replaces also another rank's value */
 #define ACP_GIVEN 2u   /* the value is the address and size of memory by acp_memory_alloc, which goes with the name:
                         * it stays the caller's only after ACP_E_TAKEN and ACP_E_SYSTEM */
@@ -305,7 +306,7 @@ int acp_publish(acp_engine *engine, const uint64_t key[2], const uint64_t value[
                 int64_t *whose, int64_t timeout_ns);
 int acp_withdraw(acp_engine *engine, const uint64_t key[2], int64_t *whose, int64_t timeout_ns);
 /* Publishes the names of this process again, at the ranks that keep them in place of lost ones. */
-int acp_publish_again(acp_engine *engine, int64_t timeout_ns);
+int acp_publish_again(acp_engine *engine, int64_t *whose, int64_t timeout_ns);
 void acp_names_bury(acp_lane *lane); /* frees the memory of expired names now; else the progress thread does */
 int acp_lookup(acp_engine *engine, const uint64_t key[2], uint64_t value[2], int64_t timeout_ns);
 

@@ -283,8 +283,13 @@ static int await_name(acp_engine *e, struct answer_wait *w, struct peer *keeper,
     return gone && answered(w) ? ACP_OK : rc;
 }
 
+static bool names_rank(int rc)
+{
+    return rc == ACP_E_TAKEN || rc == ACP_E_DAMAGED;
+}
+
 /* Sends one message to the process in `slot` and waits for its reply: values in reply[0..1], after ACP_E_TAKEN the
- * publisher's rank. */
+ * publisher's rank, after ACP_E_DAMAGED the keeper's: message or reply were written over (doubt.c). */
 static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question, uint64_t reply[2],
                     int64_t timeout_ns, acp_doing doing)
 {
@@ -309,7 +314,8 @@ static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question
         op->state = OP_RUNNING;
         op->way = WAY_ASK;
         op->in_flight = 1;
-        rc = route_road(e, p)->send(lane, p, 0, &m);
+        op->road = route_road(e, p);
+        rc = op->road->send(lane, p, 0, &m);
     } else if (question->kind == ACP_PUBLISH) {
         if (store(lane, e->self, question, &op->result) != ACP_OK)
             op_table_fault(op, &lane->fault);
@@ -328,7 +334,7 @@ static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question
     pthread_mutex_lock(&e->lock);
     if (rc == ACP_OK)
         rc = op->state == OP_DONE ? op->fault.status : ACP_E_LOST;
-    reply[0] = rc == ACP_E_TAKEN ? (uint64_t)op->fault.rank : op->result;
+    reply[0] = names_rank(rc) ? (uint64_t)op->fault.rank : op->result;
     reply[1] = op->command.b;
     if (op->state == OP_RUNNING && question->kind == ACP_LOOKUP && !p->lost)
         offer_take_back(lane, p, op);
@@ -370,7 +376,7 @@ int acp_publish(acp_engine *e, const uint64_t key[2], const uint64_t value[2], u
     }
     int rc = ask_peer(e, keeper(e, key), &m, reply, timeout_ns, ACP_DOING_LOOKUP);
     if (whose)
-        *whose = rc == ACP_E_TAKEN ? (int64_t)reply[0] : -1;
+        *whose = names_rank(rc) ? (int64_t)reply[0] : -1;
     if (!offer)
         return rc;
     pthread_mutex_lock(&e->lock);
@@ -393,7 +399,7 @@ int acp_withdraw(acp_engine *e, const uint64_t key[2], int64_t *whose, int64_t t
     struct message m = {.kind = ACP_PUBLISH, .flags = PUBLISH_WITHDRAW, .dst = key[0], .src = key[1]};
     uint64_t reply[2];
     int rc = ask_peer(e, keeper(e, key), &m, reply, timeout_ns, ACP_DOING_LOOKUP);
-    *whose = rc == ACP_E_TAKEN ? (int64_t)reply[0] : -1;
+    *whose = names_rank(rc) ? (int64_t)reply[0] : -1;
     pthread_mutex_lock(&e->lock);
     if (rc == ACP_OK || rc == ACP_E_TAKEN)
         offers_end(e, key, UINT64_MAX, false);
@@ -401,8 +407,9 @@ int acp_withdraw(acp_engine *e, const uint64_t key[2], int64_t *whose, int64_t t
     return rc;
 }
 
-int acp_publish_again(acp_engine *e, int64_t timeout_ns)
+int acp_publish_again(acp_engine *e, int64_t *whose, int64_t timeout_ns)
 {
+    *whose = -1;
     uint32_t count = 0, i = 0;
     pthread_mutex_lock(&e->lock);
     for (struct name *n = e->sync.offers; n; n = n->next)
@@ -418,6 +425,7 @@ int acp_publish_again(acp_engine *e, int64_t timeout_ns)
         const uint64_t key[2] = {all[i].dst, all[i].src};
         uint64_t reply[2];
         rc = ask_peer(e, keeper(e, key), &all[i], reply, timeout_ns, ACP_DOING_LOOKUP);
+        *whose = names_rank(rc) ? (int64_t)reply[0] : -1;
         if (rc != ACP_OK)
             continue;
         pthread_mutex_lock(&e->lock);

@@ -191,7 +191,7 @@ cdef extern from "core/engine.h" nogil:
     uint32_t acp_links(acp_engine *, uint64_t *)
     int acp_publish(acp_engine *, const uint64_t *, const uint64_t *, uint32_t, int64_t *, int64_t)
     int acp_withdraw(acp_engine *, const uint64_t *, int64_t *, int64_t)
-    int acp_publish_again(acp_engine *, int64_t)
+    int acp_publish_again(acp_engine *, int64_t *, int64_t)
     void acp_names_bury(acp_lane *)
     const uint32_t ACP_REPLACE
     const uint32_t ACP_GIVEN

@@ -1,6 +1,6 @@
 # The engine of this process, and how its faults become exceptions.
 
-from libc.errno cimport errno as c_errno
+from libc.errno cimport EBADMSG, errno as c_errno
 
 _alias = type(list[int])  # what Map[str, int] is, as types.GenericAlias, without its module
 from acp_mpi import errors as _errors

@@ -184,10 +184,12 @@ def sync(timeout: float | None = None) -> None:
 
 
 cdef object asked_about_name(str function, int rc, int64_t whose):
-    if rc != ACP_E_TAKEN:
-        ended(function, rc)
-        return None
-    return whose
+    if rc == ACP_E_TAKEN:
+        return whose
+    if rc == ACP_E_DAMAGED:  # `whose` keeps the name
+        raise _errors.from_fault(function, rc, 0, 0, whose, EBADMSG)
+    ended(function, rc)
+    return None
 
 
 def board_put(low: int, high: int, Block block, bint replace) -> int | None:
@@ -232,12 +234,13 @@ def board_withdraw(low: int, high: int) -> int | None:
 def board_put_again() -> None:
     """Give the names of this process to the ranks that keep them in place of lost ones."""
     need("refresh")
+    cdef int64_t whose
     cdef int rc
     cdef acp_engine *e = hold("refresh")
     with nogil:
-        rc = acp_publish_again(e, ACP_FOREVER)
+        rc = acp_publish_again(e, &whose, ACP_FOREVER)
     acp_engine_exit(e)
-    ended("refresh", rc)
+    asked_about_name("refresh", rc, whose)
 
 
 def board_get(low, high, timeout: float | None) -> tuple[int, int]:
@@ -252,5 +255,5 @@ def board_get(low, high, timeout: float | None) -> tuple[int, int]:
     with nogil:
         rc = acp_lookup(e, key, value, limit)
     acp_engine_exit(e)
-    ended("lookup", rc)
+    asked_about_name("lookup", rc, <int64_t>value[0])
     return value[0], value[1]

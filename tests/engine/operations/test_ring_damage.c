@@ -203,6 +203,89 @@ static void answer_late(struct cluster *c, acp_ga_t there)
     CHECK(end_of(caller, pending) == ACP_OK);
 }
 
+/* Of names, which rank 0 keeps: the thread that calls waits. */
+static const uint64_t name[2] = {0, 7}, unknown[2] = {0, 8}, value[2] = {5, 6};
+
+static int publish(acp_engine *e)
+{
+    int64_t whose;
+    int rc = acp_publish(e, name, value, 0, &whose, ACP_FOREVER);
+    CHECK(rc == ACP_OK || whose == 0);
+    return rc;
+}
+
+static int look_up(acp_engine *e)
+{
+    uint64_t found[2];
+    int rc = acp_lookup(e, name, found, ACP_FOREVER);
+    CHECK(rc == ACP_OK ? found[0] == value[0] && found[1] == value[1] : found[0] == 0);
+    return rc;
+}
+
+static int withdraw(acp_engine *e)
+{
+    int64_t whose;
+    int rc = acp_withdraw(e, name, &whose, ACP_FOREVER);
+    CHECK(rc == ACP_OK || whose == 0);
+    return rc;
+}
+
+static int (*const calls[])(acp_engine *) = {publish, look_up, withdraw};
+
+struct asking {
+    acp_engine *engine;
+    int (*call)(acp_engine *);
+    int rc;
+};
+
+static void *ask(void *argument)
+{
+    struct asking *a = argument;
+    a->rc = a->call(a->engine);
+    return NULL;
+}
+
+static void lose_about_a_name(struct cluster *c, const struct damage *damage, int (*call)(acp_engine *), bool answer)
+{
+    acp_engine *owner = c->engines[0], *caller = c->engines[1], *ring = answer ? caller : owner;
+    struct asking a = {.engine = caller, .call = call};
+    pthread_t thread;
+    lead(ring);
+    CHECK(pthread_create(&thread, NULL, ask, &a) == 0);
+    uint64_t at = await_message(ring);
+    damage->write_over(ring, &ring->doors->cells[at % INBOX_CELLS], at);
+    progress_leader_release(ring);
+    pthread_join(thread, NULL);
+    CHECK(a.rc == ACP_E_DAMAGED || (a.rc == ACP_OK && !damage->loses));
+    CHECK(publish(caller) == ACP_OK && look_up(caller) == ACP_OK);
+}
+
+static int look_up_later(acp_engine *e)
+{
+    uint64_t found[2];
+    return acp_lookup(e, unknown, found, ACP_FOREVER);
+}
+
+/* A lookup waits at its keeper, which is asked again and again and knows of it. */
+static void a_name_that_comes_late(struct cluster *c)
+{
+    struct asking a = {.engine = c->engines[1], .call = look_up_later};
+    pthread_t thread;
+    int64_t whose;
+    CHECK(pthread_create(&thread, NULL, ask, &a) == 0);
+    uint64_t first = 0;
+    for (uint32_t changes = 0; changes < 3; sched_yield()) {
+        pthread_mutex_lock(&c->engines[1]->lock);
+        uint64_t doubted = c->engines[1]->ops.doubted_at;
+        pthread_mutex_unlock(&c->engines[1]->lock);
+        changes += doubted != first;
+        first = doubted;
+    }
+    CHECK(acp_publish(c->engines[0], unknown, value, 0, &whose, ACP_FOREVER) == ACP_OK);
+    pthread_join(thread, NULL);
+    CHECK(a.rc == ACP_OK);
+}
+
 static void chunks_are_back(const acp_engine *e)
 {
     uint32_t count = 0;
@@ -228,6 +311,12 @@ int main(void)
             for (uint32_t answer = 0; answer < 2; answer++)
                 lose(&c, &damages[i], operations[o], there, answer);
     answer_late(&c, there);
+    CHECK(publish(c.engines[1]) == ACP_OK);
+    for (uint32_t i = 0; i < sizeof damages / sizeof *damages; i++)
+        for (uint32_t call = 0; call < sizeof calls / sizeof *calls; call++)
+            for (uint32_t answer = 0; answer < 2; answer++)
+                lose_about_a_name(&c, &damages[i], calls[call], answer);
+    a_name_that_comes_late(&c);
     chunks_are_back(c.engines[1]);
     cluster_stop(&c);
     return 0;
