@@ -301,10 +301,16 @@ void link_broken(acp_lane *lane, struct wire *wire)
         link_call(lane, link);
 }
 
+/* The connection has no link if it was to knock. */
 void link_put_off(acp_engine *e, struct wire *wire)
 {
     struct link *link = wire->link;
+    for (struct link *other = e->tcp.links; other; other = other->next)
+        if (other->peer == wire->peer && !other->wire)
+            link_lost_after(e, other);
     wire->link = NULL;
+    if (!link)
+        return;
     link_without_wire(e, link);
     link->state = LINK_CALLING;
     link_lost_after(e, link);

@@ -16,6 +16,9 @@
 #define CROWD 300u
 #define MOST 256u
 #define EACH 32u
+#define SESSION_KNOCK 2u
+#define SESSION_LATER 4u
+#define LONG_NS ((uint64_t)60000000000)
 #define TIMEOUT_NS ((uint64_t)2000000000)
 
 struct crowd {
@@ -162,9 +165,35 @@ static void a_listener_that_is_silent_is_not_dead(struct town *t)
     stranger_leave(&s);
 }
 
+/* The engine waits for the call of a peer that owes it an acknowledgement, and knocks; the peer has no descriptor. */
+static void a_knock_is_put_off(struct town *t)
+{
+    struct message answer, later = {.kind = ACP_SESSION, .flags = SESSION_LATER};
+    struct stranger s;
+    struct frame f;
+    stranger_enter(t, &s, 6);
+    CHECK(stranger_session(&s, 77, true, 0, &answer));
+    CHECK(stranger_adds(&s) == 1);
+    stranger_leave(&s);
+    for (uint32_t i = 0; i < 3; i++) {
+        stranger_accept(t, &s, 6);
+        CHECK(stranger_let_prove(&s) && stranger_hear(&s, &f));
+        CHECK(f.message.kind == ACP_SESSION && f.message.flags == SESSION_KNOCK);
+        CHECK(stranger_say(&s, &later, 0, NULL, 0));
+        stranger_sees_the_end(&s);
+    }
+    stranger_enter(t, &s, 6);
+    CHECK(stranger_session(&s, 77, false, 1, &answer) && answer.status == ACP_OK && answer.a == 1);
+    stranger_leave(&s);
+    CHECK(!peer_of_slot(t->engines[0], 6)->lost);
+}
+
 int main(void)
 {
     struct town t;
+    town_start(&t, LONG_NS);
+    a_knock_is_put_off(&t);
+    town_stop(&t);
     town_start(&t, TIMEOUT_NS);
     a_listener_that_is_silent_is_not_dead(&t);
     one_address_has_a_share(&t);
