@@ -4,13 +4,18 @@ Its programs are those of the system (Debian: slurmctld, slurmd, slurm-client, m
 its own, for each network is one by itself; files are in a folder of the test.
 """
 
+import contextlib
 import os
+import re
 import shutil
+import signal
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import launch
+import pytest
 from hosts.network import Network
 
 _PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "salloc", "munged")
@@ -41,20 +46,107 @@ def why_not() -> str:
     return f"Slurm needs {', '.join(missing)}" if missing else ""
 
 
-def pmi(environment: dict[str, str], network: Network) -> tuple[str, str]:
-    """Return what `srun --mpi` is to be for the MPI of this Python, and why it cannot be, or ""."""
-    wanted = "pmi2" if launch.mpi_name() == "mpich" else "pmix"
-    command = network.switch.command(["srun", f"--mpi={wanted}", "-n", "1", "true"])
-    tried = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=600, check=False
-    )
-    return wanted, tried.stderr.strip() if tried.returncode else ""
+class Slurm:
+    """A Slurm that runs: its users are at the switch."""
+
+    def __init__(self, network: Network, folder: Path, environment: dict[str, str]) -> None:
+        self.network, self.folder, self.environment = network, folder, environment
+        self.daemons: dict[str, launch.Job] = {}
+        """munged, slurmctld, and the slurmd of each host by its name."""
+
+    def command(self, *words: object) -> list[str]:
+        """Return the command line that runs a command where users log in."""
+        return self.network.switch.command([str(word) for word in words])
+
+    def ask(self, *words: object, env: dict[str, str] | None = None) -> str:
+        """Return what a command of Slurm prints, "" if it fails."""
+        done = subprocess.run(
+            self.command(*words),
+            env=os.environ | self.environment | (env or {}),
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        return "" if done.returncode else done.stdout.strip()
+
+    def submit(self, script: str, *options: object, env: dict[str, str] | None = None) -> "Batch":
+        """Hand in a batch script, whose programs are those beside this Python first."""
+        path = self.folder / f"batch-{len(list(self.folder.glob('batch-*.sh')))}.sh"
+        path.write_text(script if script.startswith("#!") else f"#!/bin/sh\n{script}\n")
+        out = path.with_suffix(".out")
+        programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        words = ("sbatch", "--parsable", "--no-requeue", "-o", out, *options, path)
+        number = self.ask(*words, env={"PATH": programs, **(env or {})})
+        assert number, "sbatch has refused the script; see slurmctld's output"
+        return Batch(self, number, out)
+
+
+class Batch:
+    """A batch script that was handed in."""
+
+    def __init__(self, slurm: Slurm, number: str, out: Path) -> None:
+        self._slurm, self.number, self._out = slurm, number, out
+
+    @property
+    def output(self) -> str:
+        """What it has printed so far."""
+        return self._out.read_text(errors="replace") if self._out.exists() else ""
+
+    @property
+    def state(self) -> str:
+        """PENDING, RUNNING, COMPLETED, FAILED, CANCELLED, TIMEOUT, …"""
+        said = self._slurm.ask("scontrol", "-o", "show", "job", self.number)
+        found = re.search(r"JobState=(\w+)", said)
+        return found[1] if found else ""
+
+    def await_output(self, text: str, times: int = 1) -> None:
+        """Return when it has printed something so often."""
+        with self._told():
+            launch.until(lambda: self.output.count(text) >= times, limit=90.0)
+
+    def await_end(self) -> str:
+        """Return its state when it has ended."""
+        unfinished = ("", "PENDING", "CONFIGURING", "RUNNING", "COMPLETING")
+        with self._told():
+            launch.until(lambda: self.state not in unfinished, limit=90.0)
+        return self.state
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except AssertionError:
+            raise AssertionError(
+                f"batch job {self.number} is {self.state}; its output:\n{self.output}"
+            ) from None
+
+
+@contextlib.contextmanager
+def running(
+    network: Network,
+    folder: Path,
+    start: Callable[..., launch.Job],
+    environment: dict[str, str] | None = None,
+    **options: object,
+) -> Iterator[Slurm]:
+    """Have Slurm run on a network; its daemons do not wait for anything at the end."""
+    if reason := why_not():
+        pytest.skip(reason)
+    slurm = serve(network, folder, start, **options)
+    slurm.environment |= environment or {}
+    try:
+        yield slurm
+    finally:
+        for daemon in slurm.daemons.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(daemon.pid, signal.SIGKILL)
 
 
 def serve(
     network: Network, folder: Path, start: Callable[..., launch.Job], slots: int = 2
-) -> dict[str, str]:
-    """Start it; return the environment of those who use it when all nodes are there."""
+) -> Slurm:
+    """Start it, and return it when all nodes are there."""
     key, conf = folder / "munge.key", folder / "slurm.conf"
     key.write_bytes(os.urandom(1024))
     key.chmod(0o600)
@@ -68,20 +160,35 @@ def serve(
     place = {"SLURM_CONF": str(conf)}
     files = [f"--{name}={folder}/munge.{name}" for name in ("socket", "pid-file", "log-file")]
     files += [f"--key-file={key}", f"--seed-file={folder}/munge.seed"]
-    begin = [start(network.switch.command(["munged", "--foreground", "--force", *files]))]
-    launch.until((folder / "munge.socket").exists, begin[0])
-    begin.append(start(network.switch.command(["slurmctld", "-D", "-f", str(conf)]), place))
+    slurm = Slurm(network, folder, place)
+    munged = start(network.switch.command(["munged", "--foreground", "--force", *files]))
+    slurm.daemons["munged"] = munged
+    launch.until((folder / "munge.socket").exists, munged)
+    control = network.switch.command(["slurmctld", "-D", "-f", str(conf)])
+    slurm.daemons["slurmctld"] = start(control, place)
     for host in network:
         (folder / f"{host.name}.spool").mkdir()
         daemon = ["slurmd", "-D", "-f", str(conf), "-N", host.name]
-        begin.append(start(host.command(daemon), place))
+        slurm.daemons[host.name] = start(host.command(daemon), place)
 
     def all_idle() -> bool:
-        for job in begin:
-            assert job.running, job.output
-        command = network.switch.command(["sinfo", "-h", "-t", "idle", "-o", "%D"])
-        said = subprocess.run(command, env=place, capture_output=True, text=True, check=False)
-        return said.stdout.strip() == str(len(network.hosts))
+        for daemon in slurm.daemons.values():
+            assert daemon.running, daemon.output
+        return slurm.ask("sinfo", "-h", "-t", "idle", "-o", "%D") == str(len(network.hosts))
 
-    launch.until(all_idle)
-    return place
+    launch.until(all_idle, limit=90.0)
+    return slurm
+
+
+def pmi(slurm: Slurm) -> tuple[str, str]:
+    """Return what `srun --mpi=` is for the MPI of this Python, and why it cannot be, or ""."""
+    wanted = "pmi2" if launch.mpi_name() == "mpich" else "pmix"
+    tried = subprocess.run(
+        slurm.command("srun", f"--mpi={wanted}", "-n", "1", "true"),
+        env=os.environ | slurm.environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    return wanted, tried.stderr.strip() if tried.returncode else ""

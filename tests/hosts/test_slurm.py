@@ -21,16 +21,14 @@ ENVIRONMENT = {"UCX_TLS": "tcp,self", "ACP_SPAWN": "1"}
 @pytest.fixture
 def cluster(two_hosts, start, tmp_path):
     """A network with Slurm on it, and the environment of those who use it."""
-    if reason := slurm.why_not():
-        pytest.skip(reason)
-    two_hosts.environment = ENVIRONMENT | slurm.serve(two_hosts, tmp_path, start)
-    return two_hosts
+    with slurm.running(two_hosts, tmp_path, start, ENVIRONMENT) as cluster:
+        yield cluster
 
 
 @pytest.fixture
 def mpi(cluster):
     """What `srun --mpi=` is to be."""
-    wanted, reason = slurm.pmi(os.environ | cluster.environment, cluster)
+    wanted, reason = slurm.pmi(cluster)
     if reason:
         pytest.skip(f"this Slurm has no --mpi={wanted}: {reason}")
     return wanted
@@ -41,24 +39,20 @@ def mpi(cluster):
 TWO = {"pmi2": ("-N2", "-n2"), "pmix": ("-N1", "-n2")}
 
 
-def at_the_switch(cluster, *words):
-    return cluster.switch.command([str(word) for word in words])
-
-
 def places(output):
     return re.findall(r"rank (\d+) of (\d+) on (\S+)$", output, re.MULTILINE)
 
 
 def test_srun_starts_ranks(cluster, mpi, passes):
-    command = at_the_switch(cluster, "srun", f"--mpi={mpi}", *TWO[mpi], *launch.program(join))
-    a, b = (host.name for host in cluster)
+    command = cluster.command("srun", f"--mpi={mpi}", *TWO[mpi], *launch.program(join))
+    a, b = (host.name for host in cluster.network)
     said = places(passes(command, cluster.environment, 60.0))
     assert sorted(said) == [("0", "2", a), ("1", "2", b if "-N2" in TWO[mpi] else a)]
 
 
 def test_tasks_of_which_mpi_knows_nothing_are_warned(cluster, passes):
     code = "import acp_mpi as acp; acp.init(); print('procs', acp.procs()); acp.finalize()"
-    command = at_the_switch(cluster, "srun", "--mpi=none", "-n2", sys.executable, "-c", code)
+    command = cluster.command("srun", "--mpi=none", "-n2", sys.executable, "-c", code)
     output = passes(command, cluster.environment)
     assert output.count("procs 1") == 2
     assert output.count("srun has started 2 tasks") == 1
@@ -84,7 +78,7 @@ def spawn():
 
 
 def test_parents_under_srun_spawn(cluster, mpi, passes):
-    command = at_the_switch(cluster, "srun", f"--mpi={mpi}", *TWO[mpi], *launch.program(spawn))
+    command = cluster.command("srun", f"--mpi={mpi}", *TWO[mpi], *launch.program(spawn))
     output = passes(command, cluster.environment, 90.0)
     assert output.count("child on") == 6
     assert output.count("parent on") == 2
@@ -92,37 +86,39 @@ def test_parents_under_srun_spawn(cluster, mpi, passes):
 
 def test_macprun_takes_its_hosts_from_the_allocation(cluster, mpi, passes):
     """By the launcher of the MPI, by srun, and over the remote shell where there is no MPI."""
-    words = [MACPRUN, "--ssh", cluster.agent, "-n", 2, "--name", "alone", *launch.program(join)]
+    words = [
+        MACPRUN,
+        "--ssh",
+        cluster.network.agent,
+        "-n",
+        2,
+        "--name",
+        "alone",
+        *launch.program(join),
+    ]
     words += [":", "-n", 1, "--mpi", "--name", "sea", "--launcher", f"srun --mpi={mpi}"]
     words += [*launch.program(join), ":", "-n", 1, "--mpi", "--name", "ice", *launch.program(join)]
-    command = at_the_switch(cluster, "salloc", "-N2", "-n4", *words)
+    command = cluster.command("salloc", "-N2", "-n4", *words)
     output = passes(command, cluster.environment, 90.0)
-    a, b = (host.name for host in cluster)
+    a, b = (host.name for host in cluster.network)
     found = re.findall(r"\[(\w+\.\d)\] rank (\d) of 4 on (\S+)$", output, re.MULTILINE)
     assert sorted(found) == [
         ("alone.0", "0", a), ("alone.1", "1", a), ("ice.0", "3", b), ("sea.0", "2", b),
     ]  # fmt: skip
 
 
-def test_macprun_in_a_batch_script_says_what_does_not_fit(cluster, start, tmp_path):
-    script = tmp_path / "job.sh"
+def test_macprun_in_a_batch_script_says_what_does_not_fit(cluster):
     line = shlex.join([str(MACPRUN), "-n", "5", "--name", "alone", *launch.program(join)])
-    script.write_text(f"#!/bin/sh\n{line}\n")
-    out = tmp_path / "out"
-    command = at_the_switch(cluster, "sbatch", "-W", "-N2", "-n4", "-o", out, script)
-    job = start(command, cluster.environment)
-    assert job.wait(60.0) != 0
-    assert "5 processes need 5 slots, and the Slurm allocation has 4" in out.read_text()
+    job = cluster.submit(line, "-N2", "-n4")
+    assert job.await_end() == "FAILED"
+    assert "5 processes need 5 slots, and the Slurm allocation has 4" in job.output
 
 
-def test_the_script_of_the_page_on_commands_measures_two_nodes(cluster, mpi, passes, tmp_path):
+def test_the_script_of_the_page_on_commands_measures_two_nodes(cluster, mpi):
     (script,) = (
         block.text for block in pages.blocks("docs/commands.md") if "#SBATCH" in block.text
     )
-    path, measured = tmp_path / "measure.sh", tmp_path / "measured"
-    path.write_text(script)
-    command = at_the_switch(cluster, "sbatch", "--wait", *TWO[mpi], "-o", measured, path)
-    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    passes(command, cluster.environment | {"PATH": programs, "SLURM_MPI_TYPE": mpi}, 120.0)
-    a, b = (host.name for host in cluster)
-    assert (f"{a} -> {b}" if "-N2" in TWO[mpi] else f"within {a}") in measured.read_text()
+    job = cluster.submit(script, *TWO[mpi], env={"SLURM_MPI_TYPE": mpi})
+    assert job.await_end() == "COMPLETED", job.output
+    a, b = (host.name for host in cluster.network)
+    assert (f"{a} -> {b}" if "-N2" in TWO[mpi] else f"within {a}") in job.output

@@ -1,5 +1,6 @@
 """The command lines and the environments that start groups; nothing is started here."""
 
+import json
 import os
 import select
 import signal
@@ -354,6 +355,28 @@ def test_processes_without_mpi_are_started_one_by_one():
     assert "export A='b c'\n" in there.script
     assert f"export ACP_SECRET={MEETING.secret.hex()}\n" in there.script
     assert "HOME" not in there.script
+
+
+def test_srun_starts_those_without_mpi_on_nodes_of_its_allocation(programs):
+    """By one process a node; what is asked for by hand, and other hosts, are reached as ever."""
+    env = {"PATH": str(programs("srun")), "SLURM_JOB_NODELIST": "n[1-2]", "A": "b c"}
+    group = Group("m", 4, ("prog",), hosts=("n1:2", "other", "n2"), env={"C": "d"}, directory="/d")
+    plan = Plan((group,))
+    given = nodes.assign(plan, env)
+    one, other, two = launchers.starts(plan, given, MEETING, env)
+    assert (one.command[0], one.host, one.rank, one.ranks) == ("srun", "n1", None, (0, 1))
+    assert "--nodelist=n1" in one.command
+    assert other.command == ("ssh", "other", "sh")
+    assert (two.host, two.ranks) == ("n2", (3,))
+    ranks, command, directory, told = json.loads(one.script)
+    assert (ranks, command, directory) == ([0, 1], ["prog"], "/d")
+    assert (told["ACP_SECRET"], told["C"]) == (MEETING.secret.hex(), "d")
+    assert "ACP_SECRET" not in one.env
+    assert "A" not in told  # srun takes it along
+    by_hand = launchers.starts(plan._replace(ssh=("agent",)), given, MEETING, env)
+    assert [start.command[:2] for start in by_hand] == [
+        ("agent", "n1"), ("agent", "n1"), ("agent", "other"), ("agent", "n2"),
+    ]  # fmt: skip
 
 
 def test_another_host_gets_the_folder_and_the_bytes_of_this_one(tmp_path, monkeypatch):

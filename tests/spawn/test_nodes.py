@@ -79,6 +79,13 @@ def test_nodes_are_split_over_the_groups_by_count(tmp_path, source):
     assert nodes.shares_a_host("g0", given)
 
 
+def test_this_host_is_known_by_the_name_that_slurm_has_for_it(monkeypatch):
+    assert not nodes.is_here("node-7")
+    monkeypatch.setenv("SLURMD_NODENAME", "node-7")
+    assert nodes.is_here("node-7")
+    assert not nodes.is_here("node-8")
+
+
 def test_too_few_slots_are_an_error(tmp_path):
     file = tmp_path / "nodes"
     file.write_text("a:2\n")

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from acp_mpi.errors import Error
+from acp_mpi.launch.macprun import on_node
 from acp_mpi.launch.macprun.launchers import MARKS, Kind
 from acp_mpi.launch.macprun.output import Output, Stream
 
@@ -45,6 +46,19 @@ def test_a_line_without_end_is_shown_in_pieces(kind):
     text = b"".join(piece for _, piece in pieces)
     assert text == b"".join(b"%09d " % number for number in range(200_000)) + b"\n"
     assert list(stream.feed(begin + b"next\n")) == [(rank, b"next\n")]
+
+
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_a_rank_on_a_node_is_told_of_when_its_output_ends(step):
+    """The end of one rank comes in the middle of a line of another, or of its own."""
+    data = b"\x1eacp.4\x1fhalf\x1eacp.3=-9\x1f\n\x1eacp.4\x1f a line\n"
+    data += b"\x1eacp.4\x1fend\x1eacp.4=3\x1f\n"
+    stream, lines = Stream("w", None, on_node.MARKS), []
+    for at in range(0, len(data), step):
+        lines += stream.feed(data[at : at + step])
+    lines += stream.end()
+    assert lines == [(4, b"half a line\n"), (4, b"end\n")]
+    assert stream.ended == [(3, -9), (4, 3)]
 
 
 def test_what_a_launcher_says_itself_has_no_rank():

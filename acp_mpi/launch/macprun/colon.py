@@ -146,7 +146,7 @@ def _job_parser() -> argparse.ArgumentParser:
     job = parser.add_argument_group("of the job")
     job.add_argument("-np", metavar="N", help="number of processes of all groups in FILE")
     job.add_argument("-nodefile", "--nodefile", metavar="F", help="nodes, one a line: node1:4")
-    job.add_argument("--ssh", metavar="LINE", help="starts processes on other hosts (default: ssh)")
+    job.add_argument("--ssh", metavar="LINE", help="starts processes on other hosts (ssh)")
     job.add_argument("--starter-size", metavar="BYTES", help="starter memory of each rank")
     job.add_argument("--output-dir", metavar="DIR", help="keep the output in DIR/NAME/RANK.out")
     job.add_argument("--listen", metavar="HOST:PORT", help="where the groups meet")

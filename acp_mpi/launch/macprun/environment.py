@@ -48,8 +48,9 @@ _JOB = frozenset(
 )  # fmt: skip
 # Of a host, or of the session there: these mean nothing on another.
 _HOST = frozenset(
-    ("HOST", "HOSTNAME", "HOSTTYPE", "MACHTYPE", "OSTYPE", "USER", "LOGNAME", "HOME", "SHELL",
-     "ACP_LIFELINE", "SHLVL", "MAIL", "TERM", "DISPLAY", "XAUTHORITY", "PWD", "OLDPWD", "_")
+    ("HOST", "HOSTNAME", "SLURMD_NODENAME", "HOSTTYPE", "MACHTYPE", "OSTYPE", "USER", "LOGNAME",
+     "HOME", "SHELL", "ACP_LIFELINE", "SHLVL", "MAIL", "TERM", "DISPLAY", "XAUTHORITY", "PWD",
+     "OLDPWD", "_")
 )  # fmt: skip
 _SESSION = ("SSH_", "XDG_", "DBUS_")
 

@@ -68,7 +68,7 @@ def _toml(text: str, path: str) -> Plan:
         groups=tuple(_group(path, number, one) for number, one in enumerate(groups)),
         nodefile=None if nodefile is None else os.path.join(folder, nodefile),
         starter_size=table.text("starter_size", int),
-        ssh=table.line("ssh") or ("ssh",),
+        ssh=table.line("ssh"),
         output_dir=table.text("output_dir"),
     )
 

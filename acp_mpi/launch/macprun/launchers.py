@@ -1,17 +1,18 @@
 """The command lines that start groups: Hydra's, Open MPI's, Slurm's, directly, and over ssh."""
 
+import itertools
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
 from acp_mpi.errors import Error
-from acp_mpi.launch.macprun import environment, hints, nodes, secret_file
+from acp_mpi.launch.macprun import environment, hints, nodes, on_node, secret_file
 from acp_mpi.launch.macprun.meeting import Meeting
 from acp_mpi.launch.macprun.nodes import Node
 from acp_mpi.launch.macprun.plan import Group, Plan
@@ -39,11 +40,14 @@ class Start(NamedTuple):
     env: Mapping[str, str]
     directory: str | None
     script: str | None = None
-    """The standard input of `command`."""
+    """The standard input of `command`; what follows are signals."""
     marks: re.Pattern[bytes] | None = None
     """The mark of a launcher before the output of a rank; its group 1 is the rank."""
+    ranks: tuple[int, ...] = ()
+    """Those that `command` starts on `host`, and of whose ends it tells, if there are any."""
 
 
+SSH = ("ssh",)
 # A control character and a word that no program prints by chance.
 _HYDRA_MARK = "\x1eacp.%r\x1f"
 MARKS = {
@@ -87,7 +91,7 @@ def starts(
     base = environment.inherited(environ)
     crowd = present + nodes.number_here(given.values())
     crowded = crowd > len(os.sched_getaffinity(0))
-    made = []
+    made: list[Start] = []
     for group in plan.groups:
         where, job = given[group.name], _of_job(plan, group, meeting)
         env = {**base, **group.env, **job}
@@ -100,8 +104,7 @@ def starts(
             told, files = _hints(where, crowded, kind, env), hints.parameters(launcher, env)
             env = hints.with_hints(env, told, files)
         if kind is None:
-            for rank, host in enumerate(nodes.spread(where)):
-                made.append(_alone(plan, group, rank, host, env))
+            made += _alone(plan, group, where, env)
         else:
             line = group.launcher or (str(launcher),)
             if (
@@ -202,13 +205,38 @@ def _of_job(plan: Plan, group: Group, meeting: Meeting) -> dict[str, str]:
     return variables
 
 
-def _alone(plan: Plan, group: Group, rank: int, host: str, env: Mapping[str, str]) -> Start:
-    env = {**env, "ACP_GROUP_RANK": str(rank)}
-    if nodes.is_here(host):
-        return Start(group.name, rank, host, group.command, env, group.directory)
-    script = _script(group, env)
-    del env["ACP_SECRET"]  # the remote shell reads it
-    return Start(group.name, rank, host, (*plan.ssh, host, "sh"), env, None, script)
+def _alone(
+    plan: Plan, group: Group, where: Sequence[Node], env: Mapping[str, str]
+) -> Iterator[Start]:
+    """Yield what starts the ranks of a group without MPI; each host has its own in sequence."""
+    by_srun = () if plan.ssh else nodes.allocated(env)
+    places = enumerate(nodes.spread(where))
+    for host, ranks in itertools.groupby(places, lambda place: place[1]):
+        own = {rank: {**env, "ACP_GROUP_RANK": str(rank)} for rank, _ in ranks}
+        if nodes.is_here(host):
+            for rank, given in own.items():
+                yield Start(group.name, rank, host, group.command, given, group.directory)
+        elif host in by_srun:
+            yield _on_node(group, tuple(own), host, env)
+        else:
+            for rank, given in own.items():
+                script = _script(group, given)
+                del given["ACP_SECRET"]  # the remote shell reads it
+                line = (*(plan.ssh or SSH), host, "sh")
+                yield Start(group.name, rank, host, line, given, None, script)
+
+
+def _on_node(group: Group, ranks: tuple[int, ...], host: str, env: Mapping[str, str]) -> Start:
+    """Return what has srun start ranks on a node: by one process, which has all its processors."""
+    told = {
+        name: value for name, value in env.items() if name.startswith("ACP_") or name in group.env
+    }
+    script = on_node.request(ranks, group.command, folder_there(group), told)
+    kept = {name: value for name, value in env.items() if name != "ACP_SECRET"}
+    srun = ("srun", "--overlap", "--mpi=none", "--export=ALL", "--chdir=/", "--nodes=1",
+            "--ntasks=1", "--ntasks-per-node=1", f"--nodelist={host}")  # fmt: skip
+    command = (*srun, sys.executable, "-P", "-m", on_node.__name__)
+    return Start(group.name, None, host, command, kept, None, script, on_node.MARKS, ranks)
 
 
 def folder_there(group: Group) -> str:

@@ -1,7 +1,9 @@
 """The nodes of a job, from a batch system or a file, and which group gets which."""
 
 import itertools
+import os
 import re
+import shutil
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -75,6 +77,14 @@ def finds_others(environ: Mapping[str, str]) -> bool:
     if named := environ.get("SLURM_JOB_NODELIST") or environ.get("SLURM_NODELIST"):
         return not all(map(is_here, _expand(named)))
     return any(name in environ for name in _HOSTS_OF_HYDRA)
+
+
+def allocated(environ: Mapping[str, str]) -> frozenset[str]:
+    """Return the nodes on which srun can start processes: of the allocation that this is in."""
+    named = environ.get("SLURM_JOB_NODELIST")
+    if not named or not shutil.which("srun", path=environ.get("PATH")):
+        return frozenset()
+    return frozenset(_expand(named))
 
 
 def number_here(given: Iterable[Iterable[Node]]) -> int:
@@ -193,8 +203,10 @@ def _packed(places: Iterable[str]) -> tuple[Node, ...]:
 
 
 def _canonical(host: str) -> str:
-    here = socket.gethostname().partition(".")[0]
-    return HERE if host in (HERE, "127.0.0.1") or host.partition(".")[0] == here else host
+    # Slurm may know a node by another name than that of its host.
+    named = (socket.gethostname(), os.environ.get("SLURMD_NODENAME", HERE))
+    here = {name.partition(".")[0] for name in named}
+    return HERE if host in (HERE, "127.0.0.1") or host.partition(".")[0] in here else host
 
 
 def _expand(text: str) -> list[str]:

@@ -26,6 +26,8 @@ class Stream:
         self._now = rank  # the rank of the bytes that follow, unless a mark names another
         self._rest = b""  # of a line, before its marks are looked for
         self._lines: dict[int | None, bytearray] = {}  # the beginning of a line, by rank
+        self.ended: list[tuple[int, int]] = []
+        """Ranks of whose end there was a mark, and how they ended, as Popen has it."""
 
     def feed(self, data: bytes) -> Iterator[tuple[int | None, bytes]]:
         """Yield the lines that are complete now, with the rank; None: of the launcher itself.
@@ -68,6 +70,8 @@ class Stream:
             if mark.start() > at:
                 yield from self._add(self._now, line[at : mark.start()])
             self._now, at = int(mark[1]), mark.end()
+            if mark.lastindex == 2:
+                self.ended.append((int(mark[1]), int(mark[2])))
         yield from self._add(self._now, line[at:])
         if line.endswith(b"\n"):
             self._now = self._rank

@@ -47,7 +47,8 @@ class Plan(NamedTuple):
     groups: tuple[Group, ...]
     nodefile: str | None = None
     starter_size: str | None = None
-    ssh: tuple[str, ...] = ("ssh",)
+    ssh: tuple[str, ...] = ()
+    """What starts processes without MPI elsewhere; empty: srun in its allocation, else ssh."""
     output_dir: str | None = None
 
     @property

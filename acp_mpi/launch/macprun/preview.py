@@ -39,6 +39,8 @@ def _there(group: Group, start: launchers.Start) -> str:
         name: start.env[name] for name in sorted(start.env) if name.startswith("ACP_")
     }
     told.update((name, start.env[name]) for name in sorted(group.env))
+    if start.ranks:
+        told["ACP_GROUP_RANK"] = ",".join(map(str, start.ranks))
     folder = _visible(launchers.folder_there(group))
     words = map(_visible, group.command)
     return " ".join((f"cd {folder} &&", "env", *map(_setting, told.items()), *words))

@@ -20,7 +20,8 @@ _NOTICE = 2.0  # s in which a launcher notices that a rank has failed, and ends
 _TOGETHER = 0.1  # s between the end of a rank and its report, at most
 _KILLED = range(129, 129 + 64)  # 128 and the signal: an exit code as shells and launchers have it
 _PIPE = 1 << 16  # bytes that fit into any pipe
-Watch = Callable[[IO[bytes], Stream, bool], None]
+Pipe = tuple[IO[bytes], Stream, bool]
+"""Output of a process: the stream in it, and whether it is that of errors."""
 
 
 class Started:
@@ -32,6 +33,11 @@ class Started:
         self.start, self.popen = start, popen
         self.reason = reason
         """How it ended; "" while it runs."""
+        self.ranks = {
+            rank: Started(start._replace(rank=rank, ranks=()), None) for rank in start.ranks
+        }
+        """What it starts on a node, and tells of."""
+        self.pipes: list[Pipe] = []
 
 
 class Running:
@@ -58,6 +64,10 @@ class Running:
     def ended(self) -> bool:
         """Whether all its processes have ended."""
         return all(process.reason for process in self.processes)
+
+    def member(self, rank: int) -> Started:
+        """Return a rank that another process has started on a node."""
+        return next(one.ranks[rank] for one in self.processes if rank in one.ranks)
 
     @property
     def counts(self) -> bool:
@@ -110,7 +120,7 @@ class Running:
         """Pass a signal on, as a terminal would: to all that belong to each process."""
         for process in self.processes:
             if process.popen is not None and not process.reason:
-                _send(process.popen, number)
+                _send(process.popen, number, bool(process.start.ranks))
 
 
 def first_of(failed: Sequence[Running], bereaved: Container[str] = ()) -> Running:
@@ -125,7 +135,7 @@ def first_of(failed: Sequence[Running], bereaved: Container[str] = ()) -> Runnin
     return next((it for it in reasons if it.killed), reasons[0])
 
 
-def launch(start: Start, stdin: int, watch: Watch) -> Started:
+def launch(start: Start, stdin: int, watch: Callable[[Pipe], None]) -> Started:
     """Start a process; one that cannot be started has ended already. `watch` gets its output."""
     try:
         popen = subprocess.Popen(
@@ -144,25 +154,27 @@ def launch(start: Start, stdin: int, watch: Watch) -> Started:
         return Started(start, None, f"{where}: {error.strerror}")
     assert popen.stdout is not None
     assert popen.stderr is not None
+    started = Started(start, popen)
     for pipe, errors in ((popen.stdout, False), (popen.stderr, True)):
         os.set_blocking(pipe.fileno(), False)
-        watch(pipe, Stream(start.group, start.rank, start.marks), errors)
+        started.pipes.append((pipe, Stream(start.group, start.rank, start.marks), errors))
+        watch(started.pipes[-1])
     if start.script is not None:
         assert popen.stdin is not None
         script = os.fsencode(start.script)
         with contextlib.suppress(OSError):  # then the others wait for this connection
             fcntl.fcntl(popen.stdin, fcntl.F_SETPIPE_SZ, max(len(script), _PIPE))
         _hand_over(popen.stdin, script)
-    return Started(start, popen)
+    return started
 
 
-def _send(popen: subprocess.Popen[bytes], number: int) -> None:
+def _send(popen: subprocess.Popen[bytes], number: int, by_srun: bool) -> None:
     """Send a signal to a process here, or to the one elsewhere that it is connected to.
 
     Signals that end a process end the connection, and the process with it, also where nothing
-    answers.
+    answers; srun, of which they would end the step, takes them along.
     """
-    if popen.stdin is not None and number in (signal.SIGUSR1, signal.SIGUSR2):
+    if popen.stdin is not None and (by_srun or number in (signal.SIGUSR1, signal.SIGUSR2)):
         _hand_over(popen.stdin, b"%s\n" % signal.Signals(number).name[3:].encode())
     else:
         # a program may have become another user's, or gone into another group

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from acp_mpi.job.rendezvous import secret
 from acp_mpi.job.rendezvous.server import Server
-from acp_mpi.launch.macprun import environment, family, guard, secret_file
+from acp_mpi.launch.macprun import environment, family, guard, launchers, secret_file
 from acp_mpi.launch.macprun.attendance import Attendance
 from acp_mpi.launch.macprun.control import Control
 from acp_mpi.launch.macprun.launchers import Start, starts
@@ -24,7 +24,7 @@ from acp_mpi.launch.macprun.meeting import Meeting
 from acp_mpi.launch.macprun.nodes import Node, is_here
 from acp_mpi.launch.macprun.output import Output, Stream
 from acp_mpi.launch.macprun.plan import Plan
-from acp_mpi.launch.macprun.process import Running, Started, first_of, launch
+from acp_mpi.launch.macprun.process import Pipe, Running, Started, first_of, launch
 from acp_mpi.launch.macprun.remarks import Remarks
 from acp_mpi.launch.macprun.table import Table
 from acp_mpi.util import processes
@@ -92,7 +92,9 @@ class Supervisor:
         base = environment.inherited(environ)
         hosts = [node.host for start in told for node in self._given[start.group]]
         others = [host for host in hosts if not is_here(host)]
-        for remark in file.bring(secret_file.carriers(others, self._plan.ssh, base), base):
+        for remark in file.bring(
+            secret_file.carriers(others, self._plan.ssh or launchers.SSH, base), base
+        ):
             self._table.say(f"macprun: {remark}")
 
     def _start(self, start: Start) -> None:
@@ -100,13 +102,13 @@ class Supervisor:
         stdin = self._input if first else subprocess.DEVNULL
         process = launch(start, stdin, self._watch)
         running = self._groups[start.group]
-        running.processes.append(process)
+        running.processes += [process, *process.ranks.values()]
         if process.popen is None:
-            self._note(running, process, 127, process.reason)
+            self._note_all(running, process, 127, process.reason)
             self._table.say(f"macprun: group {start.group!r}: {process.reason}")
 
-    def _watch(self, pipe: IO[bytes], stream: Stream, errors: bool) -> None:
-        self._selector.register(pipe, selectors.EVENT_READ, (pipe, stream, errors))
+    def _watch(self, pipe: Pipe) -> None:
+        self._selector.register(pipe[0], selectors.EVENT_READ, pipe)
 
     def _catch_signals(self) -> socket.socket:
         reader, writer = socket.socketpair()
@@ -124,10 +126,10 @@ class Supervisor:
         showing = not self._attendance.complete and self._table.show(self._server.arrivals)
         busy = showing or self._kill_at is not None
         for key, _ in self._selector.select(_TICK if busy else None):
-            if isinstance(key.data, tuple):
-                self._read(*key.data)
-            else:
+            if not isinstance(key.data, tuple):
                 key.data()
+            elif not key.data[0].closed:  # with the process that had it, meanwhile
+                self._read(*key.data)
         self._kill_if_due()
 
     def _serve(self) -> None:
@@ -157,6 +159,10 @@ class Supervisor:
         except BlockingIOError:
             return False
         self._output.write(stream.group, stream.feed(data) if data else stream.end(), errors)
+        running = self._groups[stream.group]
+        while stream.ended:
+            rank, code = stream.ended.pop(0)
+            self._note(running, running.member(rank), *processes.outcome(code))
         if not data:
             self._selector.unregister(pipe)
             pipe.close()
@@ -211,7 +217,10 @@ class Supervisor:
                 running, process = ours[dead.si_pid]
                 assert process.popen is not None
                 code, reason = processes.outcome(process.popen.wait())
-                self._note(running, process, code, reason)
+                for pipe in process.pipes if process.ranks else ():
+                    while not pipe[0].closed and self._read(*pipe):  # the ends of its ranks
+                        pass
+                self._note_all(running, process, code, reason)
                 if code and process.start.rank is None:
                     family.end_orphans(ours, f"ACP_GROUP={running.group.name}")
 
@@ -220,6 +229,13 @@ class Supervisor:
         running.end(process, code, reason, self._attendance.complete)
         if not self._attendance.complete:
             self._server.fail(running.group.name, process.reason)
+
+    def _note_all(self, running: Running, process: Started, code: int, reason: str) -> None:
+        """Note the end of a process, and with it of what it has started and not told of."""
+        self._note(running, process, code, reason)
+        for member in process.ranks.values():
+            if not member.reason:
+                self._note(running, member, code or 1, f"srun ended: {reason}")
 
     def _lose_keeper(self) -> None:
         self._lost_keeper = True
