@@ -64,7 +64,8 @@ class Kind(NamedTuple):
 
 
 _OWN = ("hosts", "jobs")  # where tests start jobs
-_BY_MPI = ("test_mpi.py", "test_suite.py", "test_traffic.py")  # hosts: which MPI it is matters
+# Of those on several hosts: which MPI it is matters.
+_BY_MPI = ("test_mpi.py", "test_slurm.py", "test_suite.py", "test_traffic.py")
 IN_C = Kind("tests of the engine in C")
 IN_JOB = Kind("{ranks} ranks, road {road}", "mpi")
 ALONE = Kind("tests that start their own jobs", "not mpi and not hosts")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import launch
+import pages
 import pytest
 from hosts.network import Network
 
@@ -35,9 +36,16 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
-MpiDefault=none
+MpiDefault={mpi}
 PartitionName=all Nodes={names} Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:4
 """
+
+
+def script_of_page(word: str) -> str:
+    """Return the batch script of the page on clusters that has this word."""
+    texts = [block.text for block in pages.blocks("docs/clusters.md")]
+    (found,) = (text for text in texts if "#SBATCH" in text and word in text)
+    return found
 
 
 def why_not() -> str:
@@ -144,16 +152,28 @@ def running(
 
 
 def serve(
-    network: Network, folder: Path, start: Callable[..., launch.Job], slots: int = 2
+    network: Network,
+    folder: Path,
+    start: Callable[..., launch.Job],
+    *,
+    slots: int = 2,
+    mpi: str = "none",
+    renamed: bool = False,
 ) -> Slurm:
-    """Start it, and return it when all nodes are there."""
+    """Start it, and return it when all nodes are there.
+
+    `mpi` is what srun does for MPI where nobody says it; `renamed`: it calls nodes n1, n2 and so
+    on, which are names of no hosts.
+    """
     key, conf = folder / "munge.key", folder / "slurm.conf"
     key.write_bytes(os.urandom(1024))
     key.chmod(0o600)
-    names = ",".join(host.name for host in network)
-    text = _CONFIGURATION.format(switch=network.switch, folder=folder, names=names)
-    for host in network:
-        text += f"NodeName={host.name} NodeAddr={host.address} CPUs={slots} State=UNKNOWN\n"
+    nodes = {f"n{host.number}" if renamed else host.name: host for host in network}
+    names = ",".join(nodes)
+    text = _CONFIGURATION.format(switch=network.switch, folder=folder, names=names, mpi=mpi)
+    for name, host in nodes.items():
+        text += f"NodeName={name} NodeHostname={host.name} NodeAddr={host.address} "
+        text += f"CPUs={slots} State=UNKNOWN\n"
     conf.write_text(text)
     # Else it looks for the kind among the mounts, which a namespace has only the first of.
     (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
@@ -166,9 +186,9 @@ def serve(
     launch.until((folder / "munge.socket").exists, munged)
     control = network.switch.command(["slurmctld", "-D", "-f", str(conf)])
     slurm.daemons["slurmctld"] = start(control, place)
-    for host in network:
-        (folder / f"{host.name}.spool").mkdir()
-        daemon = ["slurmd", "-D", "-f", str(conf), "-N", host.name]
+    for name, host in nodes.items():
+        (folder / f"{name}.spool").mkdir()
+        daemon = ["slurmd", "-D", "-f", str(conf), "-N", name]
         slurm.daemons[host.name] = start(host.command(daemon), place)
 
     def all_idle() -> bool:
@@ -180,9 +200,9 @@ def serve(
     return slurm
 
 
-def pmi(slurm: Slurm) -> tuple[str, str]:
+def pmi(slurm: Slurm, wanted: str = "") -> tuple[str, str]:
     """Return what `srun --mpi=` is for the MPI of this Python, and why it cannot be, or ""."""
-    wanted = "pmi2" if launch.mpi_name() == "mpich" else "pmix"
+    wanted = wanted or ("pmi2" if launch.mpi_name() == "mpich" else "pmix")
     tried = subprocess.run(
         slurm.command("srun", f"--mpi={wanted}", "-n", "1", "true"),
         env=os.environ | slurm.environment,

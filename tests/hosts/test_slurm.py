@@ -1,5 +1,6 @@
 """Real Slurm on several hosts: `srun`, Spawn under it, and `macprun` in an allocation."""
 
+import inspect
 import os
 import re
 import shlex
@@ -112,6 +113,24 @@ def test_macprun_in_a_batch_script_says_what_does_not_fit(cluster):
     job = cluster.submit(line, "-N2", "-n4")
     assert job.await_end() == "FAILED"
     assert "5 processes need 5 slots, and the Slurm allocation has 4" in job.output
+
+
+def test_the_page_on_clusters_starts_a_program(cluster, mpi):
+    text = f"import os\nimport acp_mpi as acp\n{inspect.getsource(join)}join()\n"
+    (cluster.folder / "app.py").write_text(text)
+    script = slurm.script_of_page("app.py").replace("--mpi=pmi2", f"--mpi={mpi}")
+    job = cluster.submit(script, *TWO[mpi], f"--chdir={cluster.folder}")
+    assert job.await_end() == "COMPLETED", job.output
+    assert len(places(job.output)) == 2, job.output
+
+
+def test_children_find_a_place_in_an_allocation_that_is_full(cluster, mpi):
+    """Open MPI would say that all nodes are filled."""
+    line = shlex.join(launch.program(spawn))
+    script = f"unset PRTE_MCA_rmaps_default_mapping_policy\nexec srun --mpi={mpi} {line}"
+    job = cluster.submit(script, "-N1", "-n1")
+    assert job.await_end() == "COMPLETED", job.output
+    assert job.output.count("child on") == 4
 
 
 def test_the_script_of_the_page_on_commands_measures_two_nodes(cluster, mpi):

@@ -337,6 +337,8 @@ def test_the_user_says_which_process_goes_where(programs, word):
     """A second word on it would be a conflict."""
     folder = programs("mpirun", "orterun")
     assert " --map-by slot -x" in " ".join(only(folder, hosts=("a:2", "b:2")).command)
+    full = only(folder, {"SLURM_JOB_ID": "1"}, hosts=("a:2", "b:2")).command
+    assert "slot:oversubscribe" in full  # of its nodes Open MPI counts the slots itself
     own = only(folder, hosts=("a:2", "b:2"), launcher=("mpirun", word, "1")).command
     assert "slot" not in own
 
@@ -377,6 +379,12 @@ def test_srun_starts_those_without_mpi_on_nodes_of_its_allocation(programs):
     assert [start.command[:2] for start in by_hand] == [
         ("agent", "n1"), ("agent", "n1"), ("agent", "other"), ("agent", "n2"),
     ]  # fmt: skip
+
+
+def test_hydra_does_not_let_srun_make_ranks_of_pmix_out_of_its_helpers(programs):
+    folder = programs("mpiexec", "hydra_pmi_proxy")
+    assert only(folder, {"SLURM_JOB_ID": "1"}).env["SLURM_MPI_TYPE"] == "none"
+    assert "SLURM_MPI_TYPE" not in only(folder).env
 
 
 def test_another_host_gets_the_folder_and_the_bytes_of_this_one(tmp_path, monkeypatch):

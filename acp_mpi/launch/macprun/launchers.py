@@ -310,6 +310,8 @@ def _by_launcher(
     marked &= not any(re.match("--?(prepend|tag|output|label|l$)", word) for word in line[1:])
     if "SLURM_JOB_ID" in env:  # a launcher that starts its own by srun would wait for free nodes
         env = {**env, "SLURM_OVERLAP": "1"}
+        if kind is Kind.HYDRA:  # ranks would take themselves for those of PMIx, if that is usual
+            env.setdefault("SLURM_MPI_TYPE", "none")
     if kind is Kind.HYDRA:
         options = _hydra(where, marked)
     elif kind in _BINDING:
@@ -341,7 +343,8 @@ def _open_mpi(
     if where:  # on this host, too: as many slots as processes, whatever the number of cores
         options += ["--host", _with_slots(where)]
         if not any(map(_MAPS.match, group.launcher[1:])):
-            options += ["--map-by", "slot"]
+            # In an allocation that is full each host has the slots all the same.
+            options += ["--map-by", "slot:oversubscribe" if "SLURM_JOB_ID" in env else "slot"]
     if where and _only_here(where):
         return options
     # Processes on other hosts inherit nothing but what is named.

@@ -1,10 +1,12 @@
 """The nodes of a job, from a batch system or a file, and which group gets which."""
 
+import contextlib
 import itertools
 import os
 import re
 import shutil
 import socket
+import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -159,12 +161,24 @@ def listening(given: Mapping[str, tuple[Node, ...]]) -> str:
     if away is None:  # a launcher knows where
         return f"{own_address()}:0"
     try:
-        return f"{address_towards(away)}:0"
+        return f"{address_towards(_address_in_slurm(away) or away)}:0"
     except OSError as reason:
         raise Error(
             f"no address of this host is known by which {away!r} reaches it: "
             f"{said_of(away, reason)}; correct its name, or name an address with --listen HOST:PORT"
         ) from None
+
+
+def _address_in_slurm(node: str) -> str | None:
+    """Return where Slurm reaches a node of this allocation; None: it is not, or nobody knows."""
+    if node not in allocated(os.environ):
+        return None
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        line = ["scontrol", "--oneliner", "show", "node", node]
+        said = subprocess.run(line, capture_output=True, text=True, timeout=20)
+        if found := re.search(r" NodeAddr=(\S+)", said.stdout):
+            return found[1]
+    return None
 
 
 def slurm_nodes(environ: Mapping[str, str]) -> list[Node]:
