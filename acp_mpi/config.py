@@ -34,6 +34,20 @@ def size_of(text: str) -> int:
     return size
 
 
+def _size_or_share(text: str) -> int | float:
+    """Return the bytes of a size, or of "25%" the share, 0.25."""
+    number, percent, rest = text.strip().partition("%")
+    if not percent:
+        return size_of(text)
+    try:
+        share = float(number) / 100
+    except ValueError:
+        share = -1.0
+    if rest or not 0 <= share <= 1:
+        raise ValueError(f"{text!r} is not a share from 0% to 100%; write for example 25%")
+    return share
+
+
 def _switch(text: str) -> bool:
     if text not in ("0", "1"):
         raise ValueError(f"{text!r} is neither 0 nor 1")
@@ -91,7 +105,7 @@ class Settings:
     node: str | None = None
     heap_size: int | None = None
     starter_size: int = 10240
-    window_size: int | None = None
+    window_size: int | float | None = None  # a float is a share of the rank's limit
     unexpected_max: int = 0
     peer_timeout: float = 30.0
     join_timeout: float = 60.0
@@ -120,7 +134,7 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
     "ACP_NODE": str,
     "ACP_HEAP_SIZE": size_of,
     "ACP_STARTER_SIZE": size_of,
-    "ACP_WINDOW_SIZE": size_of,
+    "ACP_WINDOW_SIZE": _size_or_share,
     "ACP_UNEXPECTED_MAX": size_of,
     "ACP_PEER_TIMEOUT": _positive,
     "ACP_JOIN_TIMEOUT": _positive,

@@ -142,6 +142,12 @@ def from_fault(
                     f"or of its control group, {high} bytes are left; end what takes the rest, or "
                     "ask for less (heap_size, starter_size)"
                 )
+            if low:
+                return HeapFullError(
+                    f"{function}: window=True, and {size} bytes do not fit in the window part, "
+                    f"which has {high} free in one piece for arrays; drop arrays, raise "
+                    "ACP_WINDOW_SIZE (half of it is for arrays), or leave window= out"
+                )
             possible = f", where {high} are possible" if high else ""
             return HeapFullError(
                 f"{function}: {size} bytes do not fit{there}{possible}; free blocks, drop arrays "

@@ -262,11 +262,14 @@ def _join(
     try:
         if starter_size is not None:
             starter = _bytes_of("starter_size", starter_size)
+        limit = _limit(company.most, heap_size, settings, starter)
+        if isinstance(window_size, float):
+            window_size = int(limit * window_size)
         _engine.create(
             secret=place.secret,
             job=secret.job_id(place.secret),
             node=node,
-            memory_limit=_limit(company.most, heap_size, settings, starter),
+            memory_limit=limit,
             starter_size=starter,
             host=host_key,
             wide=company.wide or place.wide or bool(settings.interfaces),

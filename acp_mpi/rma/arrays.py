@@ -77,44 +77,84 @@ def kind_of(dtype: Any, function: str) -> Any:
 
 @overload
 def empty(
-    shape: Shape, dtype: type[float] = float, *, color: SupportsIndex = 0
+    shape: Shape,
+    dtype: type[float] = float,
+    *,
+    color: SupportsIndex = 0,
+    window: bool | None = None,
 ) -> NDArray[float64]: ...
 @overload
-def empty(shape: Shape, dtype: type[S] | Dtype[S], *, color: SupportsIndex = 0) -> NDArray[S]: ...
+def empty(
+    shape: Shape, dtype: type[S] | Dtype[S], *, color: SupportsIndex = 0, window: bool | None = None
+) -> NDArray[S]: ...
 @overload
-def empty(shape: Shape, dtype: DTypeLike, *, color: SupportsIndex = 0) -> NDArray[Any]: ...
-def empty(shape: Any, dtype: Any = float, *, color: SupportsIndex = 0) -> NDArray[Any]:
+def empty(
+    shape: Shape, dtype: DTypeLike, *, color: SupportsIndex = 0, window: bool | None = None
+) -> NDArray[Any]: ...
+def empty(
+    shape: Any,
+    dtype: Any = float,
+    *,
+    color: SupportsIndex = 0,
+    window: bool | None = None,
+) -> NDArray[Any]:
     """Return a NumPy array in this rank's global memory; `query_ga(array)` gives its address.
 
     Local. Ranks of the same node load and store it (`view`), others reach it by get, put and
     copy. The address ends when the array and all its views are dropped; its memory goes back to
-    the system then. Raises HeapFullError at the limit of the rank. The content is zero: it is
-    fresh memory.
+    the system then. Raises HeapFullError at the limit of the rank. The content is zero.
+
+    Where the MPI group spans nodes an array of 1 MiB or more lies in the part of the memory that
+    the MPI window covers (`ACP_WINDOW_SIZE`), as long as there is a place, so that put and get may
+    be the network's. Its memory is kept for such arrays then; a put or get to its address after its
+    end need not raise, but may write or read the memory of another one. `window=True` insists on
+    it, of any size and on one node, too: HeapFullError if there is no place, Error without a
+    window; `window=False` never takes it.
     """
-    return _made(shape, dtype, color, "empty")
+    return _made(shape, dtype, color, window, "empty")
 
 
-def _made(shape: Any, dtype: Any, color: Any, function: str) -> NDArray[Any]:
+def _made(shape: Any, dtype: Any, color: Any, window: bool | None, function: str) -> NDArray[Any]:
     import numpy
+
+    if window:
+        from acp_mpi.rma.window import need
+
+        need(function)
 
     kind, extent = kind_of(dtype, function), extent_of(shape, function)
     size = prod(extent) * kind.itemsize
     color = color_of(color, function)
-    block = _engine.allocate(max(size, 1), color, function)  # none, too, has an address
+    # An array without elements, too, has an address.
+    block = _engine.allocate(max(size, 1), color, function, window)
     return numpy.ndarray(extent, kind, buffer=memoryview(block))
 
 
 @overload
 def zeros(
-    shape: Shape, dtype: type[float] = float, *, color: SupportsIndex = 0
+    shape: Shape,
+    dtype: type[float] = float,
+    *,
+    color: SupportsIndex = 0,
+    window: bool | None = None,
 ) -> NDArray[float64]: ...
 @overload
-def zeros(shape: Shape, dtype: type[S] | Dtype[S], *, color: SupportsIndex = 0) -> NDArray[S]: ...
+def zeros(
+    shape: Shape, dtype: type[S] | Dtype[S], *, color: SupportsIndex = 0, window: bool | None = None
+) -> NDArray[S]: ...
 @overload
-def zeros(shape: Shape, dtype: DTypeLike, *, color: SupportsIndex = 0) -> NDArray[Any]: ...
-def zeros(shape: Any, dtype: Any = float, *, color: SupportsIndex = 0) -> NDArray[Any]:
+def zeros(
+    shape: Shape, dtype: DTypeLike, *, color: SupportsIndex = 0, window: bool | None = None
+) -> NDArray[Any]: ...
+def zeros(
+    shape: Any,
+    dtype: Any = float,
+    *,
+    color: SupportsIndex = 0,
+    window: bool | None = None,
+) -> NDArray[Any]:
     """Return a NumPy array of zeros in this rank's global memory (see `empty`)."""
-    return _made(shape, dtype, color, "zeros")
+    return _made(shape, dtype, color, window, "zeros")
 
 
 @overload

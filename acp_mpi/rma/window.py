@@ -12,33 +12,38 @@ from acp_mpi.util import log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypeAlias
+    from typing import Any, ClassVar, TypeAlias
 
-    Part: TypeAlias = tuple[int, int, int, int, int]  # address, size, of the test, of the heap
+    # Address, size, place of the test's word, arrays and heap from, to.
+    Part: TypeAlias = tuple[int, int, int, int, int, int, int]
 
 _SIZE = 64 << 20
 _NOTHING_TO_DO = "nothing to do: ranks of one node share memory and need no window of MPI"
-NO_PART = 0, 0, 0, 0, 0
+NO_PART = 0, 0, 0, 0, 0, 0, 0
 REMEDY = 'set mpi4py.rc.thread_level = "multiple" before the first import of mpi4py.MPI'
 
 
 class Window:
     """The window of the caller's group; `win` is the mpi4py object, or None; `state` says why."""
 
+    latest: ClassVar[Window | None] = None  # of this process
+
     def __init__(self, state: str, win: Any = None) -> None:
         self.state = state
         self.win = win
         self._comm: Any = None
+        Window.latest = self
 
     def attach(self, process: Any, slots: range, own: list[int]) -> str:
         """Tell the engine how to call MPI on it; return why that cannot be. Collective.
 
-        `own`: in the own window part the end of starter memory, begin and end of the heap.
+        `own`: in the own window part the end of starter memory, begin and end of its arrays and of
+        its heap.
         """
         from mpi4py import MPI
 
         self._comm = process.comm.Dup()  # private: nothing is ever sent on it
-        starters, begins, ends = zip(*process.exchange(own), strict=True)
+        starters, arrays, array_ends, heaps, ends = zip(*process.exchange(own), strict=True)
         why_not = ""
         try:
             _engine.window_attach(
@@ -53,7 +58,9 @@ class Window:
                 first_slot=slots[0],
                 count=len(slots),
                 starter_end=min(starters),
-                heap_begin=max(begins),
+                arrays_begin=max(arrays),
+                arrays_end=min(array_ends),
+                heap_begin=max(heaps),
                 heap_end=min(ends),
             )
         except LookupError as error:
@@ -75,8 +82,18 @@ class Window:
         self.win = None
 
 
-def size_wanted(has_mpi: bool, size: int | None, needless: bool) -> tuple[int, str]:
-    """Return the size of this process's window part, and if it is 0, why.
+def need(function: str) -> None:
+    """Raise Error if this process is in a job, and its group has no window."""
+    latest = Window.latest
+    if _engine.is_open() and latest is not None and latest.win is None:
+        raise Error(
+            f"{function}: window=True, but there is no MPI window ({latest.state}); leave window= "
+            "out where arrays may lie elsewhere"
+        )
+
+
+def size_wanted(has_mpi: bool, size: int | float | None, needless: bool) -> tuple[int | float, str]:
+    """Return the size of this process's window part, or its share of memory, and if it is 0, why.
 
     `needless`: the window is not a road here, and a program of mpi4py that was spawned as it is
     does not use it. Making it is a quarter of the time that 32 processes take to join.
@@ -135,14 +152,14 @@ def make(
     if not process.has_mpi:
         return Window(refused)
     wanted = path == "window" or (path == "" and nodes > 1)
-    address, size, probe, *heap = part
+    address, size, probe, *ranges = part
     if refused:
         if wanted and process.rank == 0 and "ACP_WINDOW_SIZE=0" not in refused:
             log.warning("rma.window", "links only between nodes, MPI window %s", refused)
         return Window(refused)
     window, why_not = _create(process, address, size)
     if wanted and not why_not:
-        why_not = window.attach(process, slots, [min(size, starter_size), *heap])
+        why_not = window.attach(process, slots, [min(size, starter_size), *ranges])
         window.state = why_not or window.state
     if why_not:
         if process.rank == 0:

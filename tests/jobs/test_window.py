@@ -106,6 +106,81 @@ def test_such_a_window_is_usable_as_a_forced_road(passes):
     passes([*launch.mpiexec(2), *command], TCP | launch.ROADS["window"])
 
 
+def place(array):
+    """Return where an array is in the window part of this rank, and whether it is in it."""
+    at = acp.query_ga(array) - acp.query_starter_ga(acp.rank())
+    return at, 0 <= at < 64 * MIB
+
+
+def window_arrays(on_its_own):
+    """Move arrays of the window part between all ranks, drop them, and find later ones zero."""
+    size = 2 * MIB + 24
+    with acp.init():
+        rank, procs = acp.rank(), acp.procs()
+        right = (rank + 1) % procs
+        large, small = acp.empty(size, np.uint8), acp.zeros(100)
+        assert place(large)[1] == (on_its_own == "True")
+        assert not place(small)[1]
+        assert not place(acp.empty(size, np.uint8, window=False))[1]
+        assert place(acp.zeros(100, window=True))[1]
+        array = acp.zeros(size, np.uint8, window=True)
+        assert place(array)[1]
+        array[:] = pattern(size, rank)
+        places = acp.allgather(acp.query_ga(array))
+        for _ in range(3):  # by link, and then by the window
+            back = acp.get(places[right], np.empty(size, np.uint8))
+            assert np.array_equal(back, pattern(size, right))
+            acp.sync()
+            acp.put(places[right], pattern(size, rank))
+            acp.sync()
+            assert np.array_equal(array, pattern(size, (rank - 1) % procs))
+            array[:] = pattern(size, rank)
+            acp.sync()
+        with pytest.raises(acp.AddressError):
+            acp.put(places[right] + size - 4, b"12345678")
+        with pytest.raises(acp.HeapFullError, match="half of it is for arrays"):
+            acp.empty(32 * MIB, np.uint8, window=True)
+        if on_its_own == "True":
+            assert not place(acp.empty(32 * MIB, np.uint8))[1]  # no place is left: any memory
+        block = acp.malloc(size)
+        acp.sync()
+        for _ in range(3):
+            held = [acp.empty(size, np.uint8, window=True) for _ in range(10)]
+            assert not any(one.any() for one in held)
+            for one in held:
+                one[:] = 0xA5
+            del held, one
+        acp.free(block)
+        acp.sync()
+
+
+@pytest.mark.parametrize(
+    ("env", "unasked"),
+    [
+        ({}, False),
+        (NODES, True),
+        (launch.ROADS["window"], True),
+        pytest.param(NODES | launch.ROADS["window"], True, marks=pytest.mark.smoke),
+    ],
+)
+def test_arrays_of_a_mebibyte_lie_in_the_window_part_where_the_group_spans_nodes(
+    passes, env, unasked
+):
+    passes([*launch.mpiexec(2), *launch.program(window_arrays, unasked)], env)
+
+
+def no_window_array():
+    with acp.init():
+        with pytest.raises(acp.Error, match=r"zeros: window=True.*none: ACP_WINDOW_SIZE=0"):
+            acp.zeros(8, window=True)
+        assert acp.zeros(8, window=False).sum() == acp.empty(MIB).sum() == 0
+
+
+def test_an_array_that_wants_a_window_where_there_is_none_says_why(passes):
+    command = launch.program(no_window_array)
+    passes([*launch.mpiexec(2), *command], NODES | {"ACP_WINDOW_SIZE": "0"})
+
+
 def one_node():
     with acp.init():
         assert state() == "64.0 MiB a rank"
@@ -246,6 +321,7 @@ def test_the_window_goes_with_the_job(passes, function, road):
         ({}, "64.0 MiB a rank"),
         ({"ACP_WINDOW_SIZE": "0"}, "none: ACP_WINDOW_SIZE=0"),
         ({"ACP_WINDOW_SIZE": "1M"}, "1.0 MiB a rank"),
+        ({"ACP_WINDOW_SIZE": "25%", "ACP_HEAP_SIZE": "200M"}, "50.0 MiB a rank"),
         ({"ACP_PARENT": "0"}, "none: Spawn started this group on one node"),
         ({"ACP_PARENT": "0", "ACP_WINDOW_SIZE": "1M"}, "1.0 MiB a rank"),
         ({"ACP_PARENT": "0", "ACP_PATH": "window"}, "road for put and get between all ranks"),

@@ -115,7 +115,7 @@ def test_dropping_an_array_waits_for_peers_that_are_inside(size):
         counter[0] = 0
         array = None
         if acp.rank() == owner:
-            array = acp.empty(size, np.uint8)
+            array = acp.empty(size, np.uint8, window=False)  # a window asks no owner (decision 9)
             array.fill(OLD)
         ga = acp.bcast(acp.query_ga(array) if array is not None else None, root=owner)
         if array is not None:

@@ -163,6 +163,11 @@ int acp_table_map(acp_engine *engine, const uint8_t place[ACP_ROW_SIZE]);
 
 /* Global memory of this rank. */
 int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga, void **address);
+/* The same in the window part. ACP_E_FULL because of the part itself: the fault has `low` 1, and `high` is the largest
+ * size that is free there in one piece. */
+int acp_window_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga, void **address);
+/* Do arrays take their memory there unasked, from ACP_WINDOW_ARRAY bytes on? */
+bool acp_window_keeps_arrays(const acp_engine *engine);
 int acp_segment_register(acp_lane *lane, void *address, uint64_t size, uint32_t color, acp_ga_t *ga);
 /* [ga, ga + size) dies at once, the rest of its segment lives on; size 0: all of it. The ticket is for
  * acp_segment_quiet, which waits until no process is inside any more. */
@@ -174,6 +179,7 @@ int acp_query_address(acp_lane *lane, acp_ga_t ga, uint64_t size, void **address
 void acp_forget_address(acp_engine *engine, acp_ga_t ga); /* the program uses an address it asked for no longer */
 acp_ga_t acp_starter(acp_engine *engine, uint32_t rank);
 acp_ga_t acp_post(acp_engine *engine, uint32_t rank); /* 64 bytes for the library itself; behind them the late notes */
+#define ACP_WINDOW_ARRAY ((uint64_t)1 << 20) /* the least bytes of an array that takes its memory from the window part */
 #define ACP_LATE_NOTES 32u /* of two words each: late.pxi */
 uint64_t *acp_late_notes(acp_engine *engine); /* those of this process */
 

@@ -59,7 +59,7 @@ struct upcalls {
     bool (*window_reaches)(acp_engine *e, const struct peer *p, acp_ga_t ga, uint64_t size);
     void (*window_start)(acp_lane *lane, struct op *op);
     void (*window_step)(acp_lane *lane, struct op *first);
-    void (*window_learn)(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size);
+    void (*window_learn)(acp_lane *lane, struct peer *p, acp_ga_t ga, uint64_t size);
     void (*window_welcome)(acp_lane *lane, struct op *op);
     void (*window_help)(acp_engine *e, acp_handle_t handle);
 

@@ -11,6 +11,7 @@
 #include "memory/heap_calls.h"
 #include "memory/heap_create.h"
 #include "memory/retire.h"
+#include "memory/window_blocks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,6 +51,18 @@ static void window_reserve(acp_engine *e, uint64_t starter_end)
         m->window.probe = probe.offset - STARTER_OFFSET;
 }
 
+/* Half of what the window part has behind starter memory is for arrays. Returns where the heap can begin. */
+static uint64_t arrays_reserve(acp_engine *e, uint64_t position)
+{
+    struct memory_state *m = &e->memory;
+    uint64_t end = STARTER_OFFSET + m->window.size;
+    uint64_t bytes = end > position ? (end - position) / 2 & ~(PAGE - 1) : 0;
+    if (bytes < ACP_WINDOW_ARRAY + GUARD_BYTES)
+        return position;
+    window_blocks_create(m, position, bytes);
+    return position + bytes;
+}
+
 /* Behind starter memory, and so in the window part as far as that goes: the heap, as large as the
  * limit, but half of all offsets are for arrays. Without room for one granule there is none. */
 static int heap_reserve(acp_engine *e, uint64_t position, acp_fault *fault)
@@ -77,10 +90,14 @@ static int heap_reserve(acp_engine *e, uint64_t position, acp_fault *fault)
 int acp_window_own(const acp_engine *e, acp_window_part *part, acp_fault *fault)
 {
     const struct memory_state *m = &e->memory;
-    uint64_t begin, end = STARTER_OFFSET + m->window.size;
+    const struct range *arrays = &m->window.arrays;
+    uint64_t begin, end = STARTER_OFFSET + m->window.size, none = arrays->high ? STARTER_OFFSET : 0;
     heap_calls_range(e, &begin, &end);
     *part = (acp_window_part){.base = m->base + STARTER_OFFSET, .size = m->window.size,
-                              .probe = m->window.probe, .heap_begin = begin - STARTER_OFFSET,
+                              .probe = m->window.probe,
+                              .arrays_begin = arrays->low - none,
+                              .arrays_end = arrays->high - none,
+                              .heap_begin = begin - STARTER_OFFSET,
                               .heap_end = end - STARTER_OFFSET};
     *fault = m->window.fault;
     return fault->status;
@@ -160,7 +177,7 @@ int arena_create(acp_engine *e, acp_fault *fault)
         rc = directory_publish(e, &starter);
     fault->size = rc == ACP_OK ? 0 : fault->size;
     if (rc == ACP_OK)
-        rc = heap_reserve(e, end + 2 * GUARD_BYTES, fault);
+        rc = heap_reserve(e, arrays_reserve(e, end + 2 * GUARD_BYTES), fault);
     return rc;
 }
 
@@ -223,6 +240,7 @@ void arena_free(acp_engine *e)
     retirees_close(e);
     free(m->free.at);
     free(m->unpunched.at);
+    free(m->window.free.at);
     free(m->free_slots);
     free(m->registered);
     if (m->base)

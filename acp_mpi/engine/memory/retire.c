@@ -7,6 +7,7 @@
 #include "memory/commit.h"
 #include "memory/directory.h"
 #include "memory/segment.h"
+#include "memory/window_blocks.h"
 #include "peers/peer.h"
 #include "progress/doorbell.h"
 #include "progress/wait.h"
@@ -28,10 +29,26 @@ struct retiree {
     } inside[];
 };
 
-/* Released memory, with the guard behind it so that neighbours become one hole. */
-void retire_punch_later(struct memory_state *m, uint64_t offset, uint64_t bytes)
+/* Offsets without memory, or of the window part, go back to where they were taken from. */
+static void offsets_give(struct memory_state *m, struct range r)
 {
-    segment_range_push(&m->unpunched, (struct range){offset, offset + bytes + GUARD_BYTES});
+    if (window_blocks_holds(m, r.low))
+        window_blocks_give(m, r);
+    else
+        segment_range_push(&m->free, r);
+}
+
+/* Released memory, with the guard behind it so that neighbours become one hole. A committed window part keeps its
+ * memory. */
+void retire_memory(acp_engine *e, uint64_t offset, uint64_t bytes)
+{
+    struct memory_state *m = &e->memory;
+    struct range whole = {offset, offset + bytes + GUARD_BYTES};
+    if (e->config.window_committed && window_blocks_holds(m, offset)) {
+        window_blocks_give(m, whole);
+        return;
+    }
+    segment_range_push(&m->unpunched, whole);
     m->unpunched_bytes += bytes;
 }
 
@@ -53,7 +70,7 @@ void retire_punch(acp_engine *e)
     commit_count(e, -(int64_t)bytes);
     m->next_check = m->committed;
     for (uint32_t i = 0; i < list.count; i++)
-        segment_range_push(&m->free, list.at[i]);
+        offsets_give(m, list.at[i]);
     free(list.at);
     arena_leave(e);
 }
@@ -115,7 +132,7 @@ bool retire_step(acp_engine *e)
         *at = r->next;
         atomic_fetch_sub(&m->retiring, 1);
         if (r->committed) {
-            retire_punch_later(m, r->range.low, r->range.high - r->range.low - GUARD_BYTES);
+            retire_memory(e, r->range.low, r->range.high - r->range.low - GUARD_BYTES);
         } else {
             segment_range_push(&m->free, r->range);
         }
@@ -215,7 +232,7 @@ void acp_memory_drop(acp_lane *lane, void *address, uint64_t size)
     uint64_t offset = (uint64_t)((unsigned char *)address - m->base);
     uint64_t whole = layout_page_up(size ? size : 1);
     pthread_mutex_lock(&e->space); /* its address died in a reset */
-    retire_punch_later(m, offset, whole);
+    retire_memory(e, offset, whole);
     if (m->unpunched_bytes >= PUNCH_BYTES)
         retire_punch(e);
     pthread_mutex_unlock(&e->space);

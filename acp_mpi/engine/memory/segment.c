@@ -6,6 +6,7 @@
 #include "memory/directory.h"
 #include "memory/heap_calls.h"
 #include "memory/retire.h"
+#include "memory/window_blocks.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -63,6 +64,28 @@ static bool is_tight(acp_engine *e, uint64_t more)
     return e->memory.committed + commit_heap_size(e) + more > e->memory.limit;
 }
 
+/* Publishes committed memory. With the space lock held. */
+static int memory_publish(acp_engine *e, uint64_t offset, uint64_t size, uint32_t color, acp_fault *fault)
+{
+    struct region region = {.offset = offset, .length = size ? size : 1, .color = color,
+                            .kind = SEGMENT_MEMORY};
+    int rc = directory_publish(e, &region);
+    if (rc != ACP_OK) {
+        retire_memory(e, offset, layout_page_up(region.length));
+        fault->high = ENTRIES_MAX;
+    }
+    return rc;
+}
+
+static int memory_result(acp_lane *lane, int rc, uint64_t offset, uint32_t color, acp_ga_t *ga, void **address)
+{
+    if (rc == ACP_OK) {
+        *ga = acp_ga(acp_rank(lane->engine), color, offset);
+        *address = lane->engine->memory.base + offset;
+    }
+    return lane->fault.status = rc;
+}
+
 int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga, void **address)
 {
     acp_engine *e = lane->engine;
@@ -84,23 +107,61 @@ int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga
     int rc = offset ? ACP_OK : ACP_E_FULL;
     if (rc == ACP_OK)
         rc = commit_memory(e, offset, whole, &lane->fault);
-    if (rc == ACP_OK) {
-        struct region region = {.offset = offset, .length = size ? size : 1, .color = color,
-                                .kind = SEGMENT_MEMORY};
-        rc = directory_publish(e, &region);
-        if (rc != ACP_OK) {
-            retire_punch_later(m, offset, whole);
-            lane->fault.high = ENTRIES_MAX;
-        }
-    } else if (offset) {
+    if (rc == ACP_OK)
+        rc = memory_publish(e, offset, size, color, &lane->fault);
+    else if (offset)
         segment_range_push(&m->free, (struct range){offset, offset + whole + GUARD_BYTES});
+    pthread_mutex_unlock(&e->space);
+    return memory_result(lane, rc, offset, color, ga, address);
+}
+
+bool acp_window_keeps_arrays(const acp_engine *e)
+{
+    return e->config.window_committed || e->config.path == ACP_PATH_WINDOW;
+}
+
+/* Offsets of the array part with memory: *used of their bytes must be made zero. With the space lock held. */
+static int window_take(acp_engine *e, uint64_t size, uint64_t *offset, uint64_t *used, acp_fault *fault)
+{
+    struct memory_state *m = &e->memory;
+    uint64_t whole = layout_page_up(size ? size : 1);
+    *offset = size <= m->window.size ? window_blocks_take(m, whole + GUARD_BYTES, used) : 0;
+    if (!*offset && size <= m->window.size && m->unpunched_bytes) {
+        retire_punch(e);
+        *offset = window_blocks_take(m, whole + GUARD_BYTES, used);
     }
+    if (!*offset) {
+        fault->low = 1;
+        fault->high = window_blocks_largest(m);
+        return ACP_E_FULL;
+    }
+    *used = *used < whole ? *used : whole;
+    if (e->config.window_committed)
+        return ACP_OK;
+    *used = 0; /* holes were punched where arrays have been */
+    int rc = commit_memory(e, *offset, whole, fault);
+    if (rc != ACP_OK)
+        window_blocks_give(m, (struct range){*offset, *offset + whole + GUARD_BYTES});
+    return rc;
+}
+
+int acp_window_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga, void **address)
+{
+    acp_engine *e = lane->engine;
+    uint64_t offset = 0, used = 0;
+    if (color >= ACP_COLORS)
+        return lane_fail(lane, ACP_E_ARGUMENT, 0, size);
+    lane->fault = (acp_fault){.size = size, .rank = acp_rank(e)};
+    pthread_mutex_lock(&e->space);
+    int rc = window_take(e, size, &offset, &used, &lane->fault);
     pthread_mutex_unlock(&e->space);
     if (rc == ACP_OK) {
-        *ga = acp_ga(acp_rank(e), color, offset);
-        *address = m->base + offset;
+        memset(e->memory.base + offset, 0, used);
+        pthread_mutex_lock(&e->space);
+        rc = memory_publish(e, offset, size, color, &lane->fault);
+        pthread_mutex_unlock(&e->space);
     }
-    return lane->fault.status = rc;
+    return memory_result(lane, rc, offset, color, ga, address);
 }
 
 int acp_segment_register(acp_lane *lane, void *address, uint64_t size, uint32_t color,

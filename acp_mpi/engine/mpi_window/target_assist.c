@@ -6,6 +6,7 @@
 #include "base/linux.h"
 #include "core/rank_slot.h"
 #include "core/state/peer.h"
+#include "mpi_window/window_arrays.h"
 #include "operations/answer.h"
 #include "operations/op_table.h"
 #include "operations/protocol_tcp.h"
@@ -102,6 +103,10 @@ void target_assist_heard(acp_lane *lane, struct peer *from, struct link *link, c
     (void)size;
     acp_engine *e = lane->engine;
     bool come = m->a;
+    if (m->a > 1) {
+        window_arrays_heard(lane, from, m);
+        return;
+    }
     if (come)
         e->mpi.lively = linux_now_ns() + LIVELY_NS;
     if (from->mpi.guest != come)

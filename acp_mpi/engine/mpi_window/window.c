@@ -10,6 +10,7 @@
 #include "core/state/peer.h"
 #include "mpi_window/symbols.h"
 #include "mpi_window/target_assist.h"
+#include "mpi_window/window_arrays.h"
 #include "peers/peer.h"
 
 #include <sched.h>
@@ -94,8 +95,13 @@ static bool in_heap(const struct window *w, uint64_t at)
     return at >= w->config.heap_begin && at < w->config.heap_end;
 }
 
-/* Does the window lead to these bytes of a rank that is reached by link otherwise? All of starter
- * memory is there, but only its owner knows how far the heap goes by now. */
+static bool in_arrays(const struct window *w, uint64_t at)
+{
+    return at >= w->config.arrays_begin && at < w->config.arrays_end;
+}
+
+/* Does the window lead to these bytes of a rank that is reached by link otherwise? All of starter memory is there, but
+ * only its owner knows how far the heap goes by now, and where arrays are. */
 bool window_reaches(acp_engine *e, const struct peer *p, acp_ga_t ga, uint64_t size)
 {
     const struct window *w = atomic_load_explicit(&e->mpi.window, memory_order_acquire);
@@ -104,25 +110,35 @@ bool window_reaches(acp_engine *e, const struct peer *p, acp_ga_t ga, uint64_t s
         (p->row.node == e->config.node && !window_forced(e)))
         return false;
     uint64_t at = acp_ga_offset(ga) - STARTER_OFFSET, end = w->config.starter_end;
+    if (in_arrays(w, at))
+        return window_arrays_reach(p, at, size);
     if (in_heap(w, at))
         end = atomic_load_explicit(&p->mpi.heap_known, memory_order_relaxed);
     return at < end && size <= end - at;
 }
 
-/* The owner has served these bytes: its heap reaches so far, until a reset. */
-void window_learn(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size)
+/* The owner has served these bytes: its heap reaches so far, until a reset, or an array is there. */
+void window_learn(acp_lane *lane, struct peer *p, acp_ga_t ga, uint64_t size)
 {
-    const struct window *w = atomic_load_explicit(&e->mpi.window, memory_order_acquire);
+    const struct window *w = atomic_load_explicit(&lane->engine->mpi.window, memory_order_acquire);
     uint64_t at = acp_ga_offset(ga) - STARTER_OFFSET, end = at + size;
-    if (w && acp_ga_color(ga) == 0 && in_heap(w, at) && end <= w->config.heap_end &&
+    if (w && acp_ga_color(ga) == 0 && in_arrays(w, at))
+        window_arrays_request(lane, w, p, ga);
+    else if (w && acp_ga_color(ga) == 0 && in_heap(w, at) && end <= w->config.heap_end &&
         end > atomic_load_explicit(&p->mpi.heap_known, memory_order_relaxed))
         atomic_store_explicit(&p->mpi.heap_known, end, memory_order_relaxed);
+}
+
+static void peer_forget(struct peer *p)
+{
+    atomic_store_explicit(&p->mpi.heap_known, 0, memory_order_relaxed);
+    window_arrays_forget(p);
 }
 
 void window_forget(acp_engine *e)
 {
     for (struct peer *p = NULL; (p = peer_next(e, p));)
-        atomic_store_explicit(&p->mpi.heap_known, 0, memory_order_relaxed);
+        peer_forget(p);
 }
 
 /* May peers write this word of the own memory by the window, unseen by this process? */
@@ -131,7 +147,7 @@ bool window_writes(acp_engine *e, uint64_t position)
     const struct window *w = atomic_load_explicit(&e->mpi.window, memory_order_acquire);
     uint64_t at = position - STARTER_OFFSET;
     return w && atomic_load_explicit(&w->open, memory_order_relaxed) &&
-           (at < w->config.starter_end || in_heap(w, at));
+           (at < w->config.starter_end || in_arrays(w, at) || in_heap(w, at));
 }
 
 /* An aligned word goes as a word, so that it is seen whole. */

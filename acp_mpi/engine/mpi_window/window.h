@@ -23,7 +23,7 @@ struct window {
 /* The window's reach, and its calls of MPI */
 bool window_reaches(acp_engine *e, const struct peer *p, acp_ga_t ga, uint64_t size);
 bool window_writes(acp_engine *e, uint64_t position);
-void window_learn(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size);
+void window_learn(acp_lane *lane, struct peer *p, acp_ga_t ga, uint64_t size);
 void window_forget(acp_engine *e);
 bool window_forced(const acp_engine *e);
 bool window_enter(struct window *w); /* before calls of MPI; not once it is closed */

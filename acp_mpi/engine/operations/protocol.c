@@ -193,7 +193,7 @@ void protocol_push(acp_lane *lane, struct op *op)
     if (op->in_flight == 0 && (failed || op->issued == op->command.a ||
                                (op->fault.status != ACP_OK && !group_open(op)))) {
         if (op->fault.status == ACP_OK && op->road == &road_link)
-            lane->engine->up->window_learn(lane->engine, op->target,
+            lane->engine->up->window_learn(lane, op->target,
                          op->way == WAY_PUT ? op->command.dst : op->command.src, op->command.a);
         op_table_finish(lane, op);
     } else if (!room) {

@@ -133,6 +133,9 @@ cdef extern from "core/engine.h" nogil:
     uint32_t acp_mates(const acp_engine *)
     bint acp_ranks_of(const acp_engine *, uint32_t, uint32_t, uint32_t *)
     int acp_memory_alloc(acp_lane *, uint64_t, uint32_t, acp_ga_t *, void **)
+    int acp_window_alloc(acp_lane *, uint64_t, uint32_t, acp_ga_t *, void **)
+    bint acp_window_keeps_arrays(const acp_engine *)
+    uint64_t ACP_WINDOW_ARRAY
     int acp_segment_register(acp_lane *, void *, uint64_t, uint32_t, acp_ga_t *)
     int acp_segment_retire(acp_lane *, acp_ga_t, uint64_t, uint64_t *)
     void acp_memory_drop(acp_lane *, void *, uint64_t)

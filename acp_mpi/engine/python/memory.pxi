@@ -45,24 +45,41 @@ cdef class Block:
         acp_engine_free(self.home)
 
 
-def allocate(size: Int, color=0, str function="empty") -> Block:
-    """Return a Block of `size` bytes of this rank's memory, zeroed."""
+cdef int block_fill(Block block, acp_lane *lane, uint64_t size, uint32_t color, bint window, bint ordinary) noexcept nogil:
+    """Take memory for a block: of the window part if `window`, else or if that is full `ordinary` memory."""
+    cdef int rc = ACP_E_FULL
+    if window:
+        rc = acp_window_alloc(lane, size, color, &block.ga, &block.memory)
+    if rc == ACP_E_FULL and ordinary:
+        rc = acp_memory_alloc(lane, size, color, &block.ga, &block.memory)
+    return rc
+
+
+def allocate(size: Int, color=0, str function="empty", window: bool | None = False) -> Block:
+    """Return a Block of `size` bytes of this rank's memory, zeroed.
+
+    `window`: of the window part, or HeapFullError; None: there if arrays of that size are to lie
+    there and it has a place, else elsewhere.
+    """
     need(function)
     cdef Block block = Block.__new__(Block)
     cdef uint64_t n = amount(size, function)
     cdef uint32_t c = color
     cdef int rc
+    cdef bint ordinary = not window
     need(function)  # a size of a class with Python code may have finalized
+    cdef bint inside = (n >= ACP_WINDOW_ARRAY and acp_window_keeps_arrays(engine)
+                        if window is None else window)
     cdef acp_lane *lane = acp_lane_take(engine) if n > BIG else NULL
     block.home = engine  # the owner, even if another thread finalizes meanwhile
     acp_engine_hold(engine)
     if lane == NULL:
-        rc = acp_memory_alloc(lane0, n, c, &block.ga, &block.memory)
+        rc = block_fill(block, lane0, n, c, inside, ordinary)
         if rc != ACP_OK:
             raise_fault(function, lane0)
     else:
         with nogil:
-            rc = acp_memory_alloc(lane, n, c, &block.ga, &block.memory)
+            rc = block_fill(block, lane, n, c, inside, ordinary)
         try:
             if rc != ACP_OK:
                 raise_fault(function, lane)

@@ -6,10 +6,10 @@ cdef extern from "core/mpi_window.h" nogil:
         uintptr_t window, comm, byte, word4, word8
         int any_source, any_tag
         uint32_t first_slot, count
-        uint64_t starter_end, heap_begin, heap_end
+        uint64_t starter_end, arrays_begin, arrays_end, heap_begin, heap_end
     ctypedef struct acp_window_part:
         void *base
-        uint64_t size, probe, heap_begin, heap_end
+        uint64_t size, probe, arrays_begin, arrays_end, heap_begin, heap_end
     int acp_window_own(const acp_engine *, acp_window_part *, acp_fault *)
     int acp_window_attach(acp_engine *, const acp_window_config *, const char **)
     void acp_window_open(acp_engine *, bint)
@@ -18,8 +18,8 @@ cdef extern from "core/mpi_window.h" nogil:
     int acp_window_visit(acp_engine *, uint32_t, bint)
 
 
-def window_part() -> tuple[int, int, int, int, int]:
-    """Return (address, size, place of the test's word, heap from, to) of the own window part.
+def window_part() -> tuple[int, int, int, int, int, int, int]:
+    """Return (address, size, place of the test's word, arrays from, to, heap from, to) of the own window part.
 
     HeapFullError if it could not be had.
     """
@@ -28,18 +28,19 @@ def window_part() -> tuple[int, int, int, int, int]:
     cdef acp_fault fault
     if acp_window_own(engine, &part, &fault) != ACP_OK:
         raise exception_of("init", &fault)
-    return <uintptr_t>part.base, part.size, part.probe, part.heap_begin, part.heap_end
+    return (<uintptr_t>part.base, part.size, part.probe, part.arrays_begin, part.arrays_end,
+            part.heap_begin, part.heap_end)
 
 
 def window_attach(*, user: str, window: int, comm: int, byte: int, word4: int, word8: int,
                   any_source: int, any_tag: int, first_slot: int, count: int, starter_end: int,
-                  heap_begin: int, heap_end: int) -> None:
+                  arrays_begin: int, arrays_end: int, heap_begin: int, heap_end: int) -> None:
     """Tell the engine how to call MPI on the window; it is not a road yet.
 
     `user` is the path of a loaded module that depends on the MPI library, the next five are MPI
     handles. The members' slots begin at `first_slot`; all of them have starter memory up to
-    `starter_end` bytes into their window part, and heap from `heap_begin` to `heap_end`. Raises
-    LookupError if MPI's functions are not found.
+    `starter_end` bytes into their window part, arrays from `arrays_begin` to `arrays_end`, and heap
+    from `heap_begin` to `heap_end`. Raises LookupError if MPI's functions are not found.
     """
     need("init")
     cdef acp_window_config config
@@ -56,6 +57,8 @@ def window_attach(*, user: str, window: int, comm: int, byte: int, word4: int, w
     config.first_slot = first_slot
     config.count = count
     config.starter_end = starter_end
+    config.arrays_begin = arrays_begin
+    config.arrays_end = arrays_end
     config.heap_begin = heap_begin
     config.heap_end = heap_end
     cdef int rc = acp_window_attach(engine, &config, &missing)

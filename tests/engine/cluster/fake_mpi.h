@@ -129,6 +129,8 @@ static inline void cluster_open_window(struct cluster *c, bool by_itself)
         acp_window_config config = {.window = i + 1, .comm = i + 1, .byte = BYTE, .word4 = WORD4,
                                     .word8 = WORD8, .any_source = -1, .any_tag = -2,
                                     .count = c->count, .starter_end = 10240,
+                                    .arrays_begin = part.arrays_begin,
+                                    .arrays_end = part.arrays_end,
                                     .heap_begin = part.heap_begin,
                                     .heap_end = part.heap_end};
         CHECK(acp_window_attach(c->engines[i], &config, &missing) == ACP_OK);

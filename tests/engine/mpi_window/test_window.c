@@ -5,6 +5,7 @@
 #include "core/mpi_window.h"
 #include "core/state/peer.h"
 #include "mpi_window/window.h"
+#include "mpi_window/window_arrays.h"
 #include "peers/peer.h"
 #include "progress/progress.h"
 
@@ -65,10 +66,9 @@ static void other_colours_say_nothing(struct cluster *c, uint32_t rank, acp_engi
     struct peer *p = peer_of_slot(e, (rank + 1) % c->count);
     acp_ga_t heap = acp_starter(e, (rank + 1) % c->count) + w->config.heap_begin;
     uint64_t known = p->mpi.heap_known;
-    (void)lane;
-    window_learn(e, p, heap | (acp_ga_t)1 << ACP_OFFSET_BITS, 64);
+    window_learn(lane, p, heap | (acp_ga_t)1 << ACP_OFFSET_BITS, 64);
     CHECK(p->mpi.heap_known == known);
-    window_learn(e, p, heap, 64);
+    window_learn(lane, p, heap, 64);
     CHECK(p->mpi.heap_known == w->config.heap_begin + 64);
     window_forget(e);
     meet(e);
@@ -100,6 +100,47 @@ static void heap_blocks(struct cluster *c, uint32_t rank, acp_engine *e, acp_lan
     put(e, lane, behind[right], &word, 8, ACP_OK);
     get(e, lane, &back, behind[right], 8);
     CHECK(back == word && fake.puts == before + c->count);
+    meet(e);
+}
+
+/* Of an array in the window part the first put goes by link, those behind it only within its bounds by the window. */
+static void window_arrays(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    static acp_ga_t arrays[CLUSTER_MOST];
+    enum { SIZE = 20000 };
+    void *address, *other;
+    acp_ga_t behind;
+    uint32_t right = (rank + 1) % c->count;
+    struct peer *p = peer_of_slot(e, right);
+    uint64_t word = 1234 + rank, back = 0;
+    CHECK(acp_window_alloc(lane, SIZE, 0, &arrays[rank], &address) == ACP_OK);
+    CHECK(acp_window_alloc(lane, SIZE, 0, &behind, &other) == ACP_OK && behind > arrays[rank] + SIZE);
+    meet(e);
+    acp_ga_t there = arrays[right];
+    uint64_t at = acp_ga_offset(there) - STARTER_OFFSET, before = fake.puts;
+    CHECK(!window_arrays_reach(p, at, 8));
+    meet(e);
+    put(e, lane, there, &word, 8, ACP_OK);
+    meet(e);
+    CHECK(fake.puts == before);
+    while (!window_arrays_reach(p, at, SIZE))
+        get(e, lane, &back, there, 8);
+    CHECK(!window_arrays_reach(p, at, SIZE + 1) && !window_arrays_reach(p, at + SIZE, 1));
+    meet(e);
+    put(e, lane, there + SIZE - 8, &word, 8, ACP_OK);
+    get(e, lane, &back, there + SIZE - 8, 8);
+    CHECK(back == word);
+    put(e, lane, there + SIZE - 4, &word, 8, ACP_E_BOUNDS);
+    put(e, lane, there + SIZE, &word, 8, ACP_E_UNREGISTERED);
+    meet(e);
+    CHECK(fake.puts == before + c->count);
+    meet(e);
+    acp_memory_drop(lane, other, SIZE);
+    acp_memory_drop(lane, address, SIZE);
+    window_forget(e);
+    CHECK(!window_arrays_reach(p, at, 8));
+    meet(e);
+    put(e, lane, there, &word, 8, ACP_E_UNREGISTERED);
     meet(e);
 }
 
@@ -260,7 +301,7 @@ static void dead_target(void)
 int main(void)
 {
     static const cluster_body bodies[] = {
-        bounds, other_colours_say_nothing, heap_blocks, array_to_starter, unseen_word};
+        bounds, other_colours_say_nothing, heap_blocks, window_arrays, array_to_starter, unseen_word};
     for (int by_itself = 0; by_itself < 2; by_itself++) {
         for (uint32_t count = 2; count <= 3; count++) {
             struct cluster c;

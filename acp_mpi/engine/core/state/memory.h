@@ -47,6 +47,10 @@ struct memory_state {
         uint64_t size;   /* bytes, from starter memory on */
         acp_fault fault; /* reason if it could not be had */
         uint64_t probe;  /* offset of a word for its test; 0: none */
+        struct range arrays; /* offsets for arrays only */
+        struct ranges free;  /* of these, in order */
+        uint64_t next;       /* a search begins here */
+        uint64_t touched;    /* offsets from here on were never given out */
     } window;            /* the window part */
     struct entry *entries;
     _Atomic uint32_t *order;

@@ -16,6 +16,8 @@ struct visit {
     uint64_t announced, until;
 };
 
+#define ARRAYS_KNOWN 16u
+
 struct mpi_state {
     struct window *_Atomic window; /* NULL: none */
     _Atomic uint32_t guests; /* peers that need MPI driven here */
@@ -28,6 +30,10 @@ struct peer_mpi {
     bool guest; /* it needs this process to drive MPI */
     struct visit visit; /* of this process at the peer */
     _Atomic uint64_t heap_known; /* end of what its owner has shown of its window part, bytes */
+    /* Arrays in its window part: page << ARRAY_SHIFT | length, bytes; 0: free. Written with the lock held */
+    _Atomic uint64_t arrays[ARRAYS_KNOWN];
+    uint32_t oldest;      /* of these */
+    bool array_requested; /* the answer is on its way */
 };
 
 #endif

@@ -1,0 +1,86 @@
+/* Arrays in the window part: zero whatever was there before, apart from all other memory, joined when they end, and of
+ * a committed part never given back to the system. */
+#include "cluster/cluster.h"
+#include "memory/window_blocks.h"
+
+#define PART ((uint64_t)4 << 20)
+#define SIZE ((uint64_t)256 << 10)
+#define MOST 8
+
+static acp_engine *engine_of_a_group(bool committed)
+{
+    acp_config config = {.node = 1, .memory_limit = 64 << 20, .starter_size = 10240, .span = 1ull << 30,
+                         .window_size = PART, .window_committed = committed,
+                         .peer_timeout_ns = 1000000000};
+    uint8_t row[ACP_ROW_SIZE];
+    acp_fault fault;
+    acp_engine *e;
+    CHECK(acp_engine_create(&config, &e, &fault) == ACP_OK);
+    acp_engine_row(e, row);
+    CHECK(acp_table_add(e, 0, row, 1) == ACP_OK && acp_engine_join(e, 1, 0) == ACP_OK);
+    return e;
+}
+
+static uint64_t committed(acp_engine *e)
+{
+    acp_memory_statistics s;
+    acp_memory_statistics_get(e, &s);
+    return s.committed;
+}
+
+static bool blank(const unsigned char *bytes, uint64_t size)
+{
+    return !bytes[0] && !memcmp(bytes, bytes + 1, size - 1);
+}
+
+/* Returns how many fit; the fault of the one that does not names the window part. */
+static uint32_t fill(acp_lane *lane, void *address[MOST])
+{
+    acp_ga_t ga;
+    for (uint32_t i = 0; i < MOST; i++) {
+        if (acp_window_alloc(lane, SIZE, 0, &ga, &address[i]) != ACP_OK) {
+            CHECK(acp_lane_fault(lane)->status == ACP_E_FULL && acp_lane_fault(lane)->low == 1);
+            CHECK(acp_lane_fault(lane)->high < SIZE);
+            return i;
+        }
+        CHECK(blank(address[i], SIZE));
+        memset(address[i], 0xa5, SIZE);
+    }
+    return MOST;
+}
+
+int main(void)
+{
+    for (int pinned = 0; pinned < 2; pinned++) {
+        acp_engine *e = engine_of_a_group(pinned);
+        acp_lane *lane = acp_engine_lane(e);
+        struct memory_state *m = &e->memory;
+        void *address[MOST], *large;
+        acp_ga_t ga;
+        uint64_t before = committed(e), part = window_blocks_largest(m);
+        CHECK(acp_window_keeps_arrays(e) == pinned);
+        CHECK(part > PART / 4 && m->window.arrays.high <= m->heap_position);
+        for (uint32_t round = 0; round < 3; round++) {
+            uint32_t count = fill(lane, address);
+            CHECK(count == (part + GUARD_BYTES) / (SIZE + GUARD_BYTES));
+            CHECK(committed(e) == before + (pinned ? 0 : count * SIZE));
+            for (uint32_t from = 0; from < 2; from++) /* every other one first: neighbours join on both sides */
+                for (uint32_t i = from; i < count; i += 2)
+                    acp_memory_drop(lane, address[i], SIZE);
+            CHECK(acp_memory_alloc(lane, SIZE, 0, &ga, &large) == ACP_OK);
+            CHECK(!window_blocks_holds(m, acp_ga_offset(ga)));
+            acp_memory_drop(lane, large, SIZE);
+            CHECK(acp_window_alloc(lane, part, 0, &ga, &large) == ACP_OK);
+            CHECK(blank(large, part));
+            acp_memory_drop(lane, large, part);
+            CHECK(acp_window_alloc(lane, part + 1, 0, &ga, &large) == ACP_E_FULL);
+        }
+        acp_ga_t first, second; /* offsets are used again late */
+        CHECK(acp_window_alloc(lane, SIZE, 0, &first, &large) == ACP_OK);
+        acp_memory_drop(lane, large, SIZE);
+        CHECK(acp_window_alloc(lane, SIZE, 0, &second, &large) == ACP_OK && first != second);
+        acp_engine_close(e);
+        acp_engine_free(e);
+    }
+    return 0;
+}
