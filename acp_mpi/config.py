@@ -18,6 +18,7 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 MOST = 1 << 60  # bytes
 FOR_EVER = 1e9  # seconds: what more, and "inf", mean; clocks in nanoseconds can count to it
 PATHS = {"": 0, "owner": 1, "link": 2, "window": 3}
+LINKS = {"": 0, "crc": 1, "mac": 2, "encrypt": 3}  # how frames of links are protected
 APART = ("link", "window")  # as if the other ranks of the node were elsewhere
 
 
@@ -57,6 +58,12 @@ def _switch(text: str) -> bool:
 def _path(text: str) -> str:
     if text not in PATHS:
         raise ValueError(f"{text!r} is not one of {', '.join(filter(None, PATHS))}")
+    return text
+
+
+def _links(text: str) -> str:
+    if text not in LINKS:
+        raise ValueError(f"{text!r} is not one of {', '.join(filter(None, LINKS))}")
     return text
 
 
@@ -118,6 +125,7 @@ class Settings:
     group_rank: int = 0
     ptrace: bool = True
     interfaces: str = ""
+    links: str = ""
     parent: int | None = None
     hints: str = ""
     rank_of: str = ""
@@ -147,6 +155,7 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
     "ACP_GROUP_RANK": _count,
     "ACP_PTRACE": _switch,
     "ACP_INTERFACES": str,
+    "ACP_LINKS": _links,
     "ACP_PARENT": _count,
     "ACP_HINTS": str,  # read where groups are started: acp_mpi/launch/macprun/hints.py
     "ACP_LIFELINE": _lifeline,  # set by acp_mpi/launch/macprun/guard.py

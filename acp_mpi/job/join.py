@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from acp_mpi.config import APART, MOST, PATHS, Settings
+from acp_mpi.config import APART, LINKS, MOST, PATHS, Settings
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.job import rendezvous_point
@@ -255,11 +255,17 @@ def _join(
     place: Meeting = process.from_first(lambda: rendezvous_point.find(settings, process.size))
     node = host.node_key(settings.node, settings.path in APART)
     host_key = host.host_key()
-    company = process.company(node, host_key)
+    company = process.company(node, host_key, settings.links)
     needless = settings.parent is not None and company.nodes == 1 and settings.path != "window"
     window_size, no_window = window.size_wanted(process.has_mpi, settings.window_size, needless)
     starter, failed, part = settings.starter_size, None, window.NO_PART
     try:
+        if settings.links == "encrypt" and not _engine.can_encrypt():
+            raise Error(
+                "init: ACP_LINKS=encrypt takes OpenSSL, and neither libcrypto.so.3 nor "
+                "libcrypto.so.1.1 is there: install the system's OpenSSL (libssl3, openssl-libs) "
+                "on each host, or set ACP_LINKS=mac, which protects frames and encrypts nothing"
+            )
         if starter_size is not None:
             starter = _bytes_of("starter_size", starter_size)
         limit = _limit(company.most, heap_size, settings, starter)
@@ -274,6 +280,7 @@ def _join(
             host=host_key,
             wide=company.wide or place.wide or bool(settings.interfaces),
             interfaces=host.interfaces_of(settings.interfaces),
+            links=LINKS[settings.links],
             path=PATHS[settings.path],
             ptracer=settings.ptrace,
             peer_timeout=settings.peer_timeout,

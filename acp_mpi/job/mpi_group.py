@@ -23,7 +23,7 @@ _PIECE = 16384  # rows that travel at a time: all that a process needs besides t
 _WHERE = struct.Struct("<QIQ")  # node, host, number of what it runs
 _NOBODY = -1
 # whether it is the first of its node, its parent and two children in the tree; most, nodes, wide,
-# the first that runs another acp_mpi
+# the first that runs another acp_mpi, or has another ACP_LINKS
 _SEAT = struct.Struct("<?3iII?i")
 
 
@@ -37,13 +37,13 @@ class Company:
     surprises it.
     """
 
-    def __init__(self, comm: Any, calls: Patience, node: int, host: int) -> None:
+    def __init__(self, comm: Any, calls: Patience, node: int, host: int, links: str) -> None:
         from mpi4py import MPI
 
         self._mpi, self._comm, self._calls = MPI, comm, calls
         size, self._rank = comm.Get_size(), comm.Get_rank()
         everyone = bytearray(size * _WHERE.size) if self._rank == 0 else None
-        runs = int.from_bytes(_engine.sha256(own().pack())[:8], "little")
+        runs = int.from_bytes(_engine.sha256(own(links).pack())[:8], "little")
         comm.Gather(_WHERE.pack(node, host, runs), everyone, root=0)
         seats: bytes | None = None
         if everyone is not None:  # of each process, the first of its node
@@ -52,11 +52,9 @@ class Company:
         comm.Scatter(seats, seat, root=0)
         self._is_first, *neighbours, self.most, self.nodes, self.wide, other = _SEAT.unpack(seat)
         if other != _NOBODY:
-            said = comm.allgather(str(own()))
-            raise Error(
-                f"init: rank {other} of this group runs acp_mpi {said[other]}, and rank 0 "
-                f"{said[0]}: install the same in the environments of all hosts"
-            )
+            said = comm.allgather(own(links))
+            one = f"init: rank {other} of this group"
+            raise Error(said[other].refusal(one, said[0], "rank 0") or "init: another acp_mpi")
         self._parent, *self._children = (
             MPI.PROC_NULL if rank == _NOBODY else rank for rank in neighbours
         )
@@ -271,9 +269,9 @@ class MpiGroup:
         # inherited.
         _system.survive(_signal.SIGUSR1)
 
-    def company(self, node: int, host: int) -> Company:
+    def company(self, node: int, host: int, links: str) -> Company:
         """Return the communicator in which this process learns of the members."""
-        return Company(self.comm, self._calls, node, host)
+        return Company(self.comm, self._calls, node, host, links)
 
     def assemble(self) -> None:
         """Wait until all processes of the group are here."""

@@ -22,13 +22,20 @@ class Meeting(Record):
     job if this group runs its rendezvous; 0: another one does.
     """
 
-    __slots__ = ("group", "address", "hosted", "timeout", "secret")  # noqa: RUF023
+    __slots__ = ("group", "address", "hosted", "timeout", "secret", "links")  # noqa: RUF023
 
     def __init__(
-        self, *, group: str, secret: bytes, address: str | None, hosted: int, timeout: float
+        self,
+        *,
+        group: str,
+        secret: bytes,
+        address: str | None,
+        hosted: int,
+        timeout: float,
+        links: str,
     ) -> None:
         self.group, self.secret, self.address = group, secret, address
-        self.hosted, self.timeout = hosted, timeout
+        self.hosted, self.timeout, self.links = hosted, timeout, links
 
     def _parts(self) -> tuple[object, ...]:
         return self.group, self.address, self.hosted, self.timeout
@@ -55,7 +62,7 @@ class Meeting(Record):
 
         def join() -> Membership:
             return connector.join(
-                address, self.secret, self.group, size, has_mpi, numbered, self.timeout
+                address, self.secret, self.group, size, has_mpi, numbered, self.timeout, self.links
             )
 
         if not self.hosted:
@@ -103,6 +110,7 @@ def find(settings: Settings, size: int) -> Meeting:
         address=settings.rendezvous,
         hosted=0,
         timeout=settings.join_timeout,
+        links=settings.links,
     )
 
 
@@ -123,4 +131,5 @@ def _by_table(settings: Settings, path: str, offset: int, size: int) -> Meeting:
         address=table.address,
         hosted=0 if offset else table.ranks,
         timeout=settings.join_timeout,
+        links=settings.links,
     )

@@ -10,8 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from acp_mpi.config import LINKS
+from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.job.rendezvous import handshake, secret
+from acp_mpi.job.rendezvous.announcement import own
 from acp_mpi.job.rendezvous.handshake import Peer, Role
 from acp_mpi.job.rendezvous.secret import job_id
 
@@ -39,6 +42,10 @@ def outcome(call, sock, *args, **kwargs):
     except (Error, PermissionError) as reason:
         sock.close()
         return reason
+
+
+def driven(sock, side, *, deadline):
+    return handshake.drive(sock, handshake.steps(side), deadline)
 
 
 def meet(*, server_secret=SECRET, server_job=JOB, server_slot=7, role=Role.LINK, want=7):
@@ -117,6 +124,23 @@ def test_a_refusal_names_its_reason_at_both_sides(changes, words):
     assert str(client) == str(server)
 
 
+def test_sides_with_other_acp_links_are_told_so():
+    with ends() as (a, b), ThreadPoolExecutor(1) as pool:
+        left = _engine.Handshake(SECRET, JOB, 7, LINKS["mac"])
+        right = _engine.Handshake(SECRET, JOB, 3, LINKS["crc"], role=Role.LINK, want=7)
+        server = pool.submit(outcome, driven, b, left)
+        client = outcome(driven, a, right)
+        assert "set ACP_LINKS alike" in str(client)
+        assert str(client) == str(server.result())
+        assert right.links == (LINKS["crc"], LINKS["mac"])
+
+
+def test_groups_with_other_acp_links_are_told_so():
+    words = own("mac").refusal("group 'a'", own(), "group 'b'")
+    assert words.startswith("group 'a' has ACP_LINKS=mac, and group 'b' (unset): set it alike")
+    assert own("mac").refusal("group 'a'", own("mac"), "group 'b'") is None
+
+
 @pytest.mark.parametrize("garbage", [b"G", b"ACPX", b"ACPC", b"\x00", b"ACPH\x01"])
 def test_garbage_is_refused_at_its_first_wrong_byte(garbage):
     with ends() as (a, b):
@@ -150,7 +174,7 @@ def test_trickled_bytes_do_not_extend_the_deadline():
         over = threading.Event()
 
         def trickle():
-            for byte in b"ACPH\x02" + bytes(60):
+            for byte in b"ACPH" + bytes([handshake.VERSION]) + bytes(60):
                 a.send(bytes([byte]))
                 if over.wait(0.02):
                     return

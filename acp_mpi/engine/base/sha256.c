@@ -159,6 +159,28 @@ void acp_hmac(const void *key, size_t keylen, const void *data, size_t n,
     acp_hmac_final(&state, out);
 }
 
+void acp_hkdf(const void *salt, size_t salt_size, const void *key, size_t key_size,
+              const void *info, size_t info_size, uint8_t *out, size_t size)
+{
+    uint8_t extracted[ACP_SHA256_SIZE], block[ACP_SHA256_SIZE];
+    acp_hmac(salt, salt_size, key, key_size, extracted);
+    for (uint8_t number = 1; size; number++) {
+        size_t part = size < sizeof block ? size : sizeof block;
+        acp_hmac_state state;
+        acp_hmac_init(&state, extracted, sizeof extracted);
+        if (number > 1)
+            acp_hmac_update(&state, block, sizeof block);
+        acp_hmac_update(&state, info, info_size);
+        acp_hmac_update(&state, &number, 1);
+        acp_hmac_final(&state, block);
+        memcpy(out, block, part);
+        out += part;
+        size -= part;
+    }
+    explicit_bzero(extracted, sizeof extracted);
+    explicit_bzero(block, sizeof block);
+}
+
 bool acp_equal_ct(const void *a, const void *b, size_t n)
 {
     const uint8_t *p = a, *q = b;

@@ -75,6 +75,16 @@ struct acp_call {
 #define ACP_CALL_MOST ((uint64_t)64 << 10) /* bytes each way; more is put and got separately */
 typedef int (*acp_method)(acp_lane *lane, struct acp_call *call); /* its rules: method_call.h */
 
+/* What protects the frames of links: a sum against damage; a message authentication code (AES-256-GMAC) also against
+ * those who can change a connection, but do not know the job's secret; encryption (AES-256-GCM) also against those who
+ * read it. By default sums on the loopback interface, and codes on networks. */
+typedef enum acp_protection {
+    ACP_LINKS_DEFAULT = 0,
+    ACP_LINKS_CRC = 1,
+    ACP_LINKS_MAC = 2,
+    ACP_LINKS_ENCRYPT = 3,
+} acp_protection;
+
 typedef struct acp_config {
     uint8_t secret[32];
     uint8_t job[16];
@@ -89,6 +99,7 @@ typedef struct acp_config {
     uint64_t window_size;   /* of the window part, from starter memory on; 0: none */
     uint32_t window_committed; /* all of it, for life: a network pins the memory of a window */
     uint32_t path;          /* acp_path */
+    uint32_t links;         /* acp_protection; to encrypt takes OpenSSL's libcrypto, for mac it is used where it is faster */
     uint32_t ptracer;       /* let peers of the node reach registered memory at once */
     uint64_t peer_timeout_ns;
     acp_map_fn map;         /* NULL: the memory files of the peers */

@@ -47,7 +47,7 @@ struct upcalls {
     /* of transport, with the lock held */
     message_handler *arrived;
     int (*land)(acp_lane *lane, const struct message *put, const unsigned char *payload, uint64_t size,
-                uint64_t *sum); /* straight into its place; *sum goes on over it */
+                uint64_t *sum); /* straight into its place; *sum, if given, goes on over it */
     void (*landed)(acp_lane *lane, struct peer *from, struct link *link, const struct message *put, int rc);
     void (*answer)(acp_lane *lane, struct link *link); /* the acknowledgements due, in one frame */
     void (*admitted)(acp_lane *lane, struct peer *peer, struct link *link);

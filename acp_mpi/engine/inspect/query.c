@@ -7,11 +7,12 @@
 #include "transport/connection.h"
 #include "transport/frame.h"
 #include "transport/link_io.h"
+#include "transport/seal.h"
 
-void query_ask(unsigned char question[FRAME_HEAD])
+size_t query_ask(struct seal *seal, unsigned char question[QUERY_MOST])
 {
     struct message m = {.kind = ACP_DOING};
-    frame_write(question, &m, 0, 0, NULL, 0);
+    return seal_write(seal, question, &m, 0, NULL, 0);
 }
 
 bool query_answer(const acp_engine *e, const struct wire *wire)
@@ -23,10 +24,11 @@ bool query_answer(const acp_engine *e, const struct wire *wire)
     return link_io_send_now(wire, &m, 0);
 }
 
-int query_hear(const unsigned char answer[FRAME_HEAD], struct survey_doing *out)
+int query_hear(struct seal *seal, unsigned char *answer, size_t size, struct survey_doing *out)
 {
     struct frame f;
-    if (frame_read(answer, FRAME_HEAD, 0, &f) != FRAME_WHOLE || f.message.kind != ACP_DOING)
+    enum frame_result rc = seal ? seal_read(seal, answer, size, &f) : frame_read(answer, size, 0, &f);
+    if (rc != FRAME_WHOLE || f.total != size || f.message.kind != ACP_DOING)
         return ACP_E_ARGUMENT;
     *out = (struct survey_doing){.rank = (uint32_t)f.message.dst, .doing = (uint32_t)f.message.a,
                                  .awaited = (uint32_t)f.message.b, .notice = f.message.src};

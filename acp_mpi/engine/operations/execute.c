@@ -277,8 +277,8 @@ int execute_command(acp_lane *lane, const struct message *c, struct place local,
     return rc;
 }
 
-/* Reads the part of the source at `at` into memory of this process, for a put; *sum goes on over
- * it. */
+/* Reads the part of the source at `at` into memory of this process, for a put; *sum, if given, goes
+ * on over it. */
 int execute_part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer,
                        uint64_t *sum)
 {

@@ -53,7 +53,8 @@ static bool lend(acp_lane *lane, struct link *link, const struct op *op, uint64_
         return false;
     const unsigned char *body = s.base + (src - s.low);
     tcp_send_queue_lend(&link->out, payload - FRAME_HEAD, FRAME_HEAD, body, size);
-    *sum = acp_crc32c((uint32_t)*sum, body, size);
+    if (!link->sealed)
+        *sum = acp_crc32c((uint32_t)*sum, body, size);
     translate_leave(&s, ROLE_SRC);
     return true;
 }
@@ -64,13 +65,13 @@ static int road_put(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, b
                         .from = lane->engine->self, .dst = op->command.dst + at, .a = size,
                         .after = op->sent_after ? op->order : 0};
     struct link *link = link_to(lane, op->target, op->color);
-    uint64_t sum;
+    uint64_t sum = 0;
     unsigned char *payload = link ? link_io_reserve(lane, link, &m, size, &sum) : NULL;
     if (!payload)
         return link ? lane->fault.status : peer_liveness_fail(lane, op->target, m.dst, size);
     int rc = !size || lend(lane, link, op, at, size, payload, &sum)
                  ? ACP_OK
-                 : execute_part_read(lane, op, at, size, payload, &sum);
+                 : execute_part_read(lane, op, at, size, payload, link->sealed ? NULL : &sum);
     if (rc == ACP_OK)
         link_io_commit(lane, link, &m, payload, size, sum);
     else

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Straight from a frame into its place, while it is summed. */
+/* Straight from a frame into its place, while it is summed if a sum is wanted. */
 int target_land(acp_lane *lane, const struct message *m, const unsigned char *payload, uint64_t size,
                 uint64_t *sum)
 {

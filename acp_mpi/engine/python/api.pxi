@@ -65,6 +65,7 @@ cdef extern from "core/engine.h" nogil:
         uint32_t wide
         char interfaces[256]
         uint32_t path
+        uint32_t links
         uint32_t ptracer
         uint64_t window_size
         uint32_t window_committed

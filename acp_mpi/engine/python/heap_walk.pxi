@@ -33,11 +33,11 @@ cdef extern from "inspect/heap_walk.h" nogil:
         uint64_t notice
     int c_survey_doing "heap_walk_doing"(int, uint64_t, survey_work *)
     enum:
-        FRAME_HEAD
         NOTICE_OFFSET
         POST_OFFSET
-    void query_ask(unsigned char *)
-    int query_hear(const unsigned char *, survey_work *)
+        QUERY_MOST
+    size_t query_ask(c_seal *, unsigned char *)
+    int query_hear(c_seal *, unsigned char *, size_t, survey_work *)
     int c_survey_members "ranks_members"(int, survey_member *, uint32_t, uint32_t *)
 
 DEF MEMBERS = 4096  # that share a node
@@ -78,21 +78,24 @@ def survey_doing(int fd, uint64_t nonce) -> tuple[int, int | None, int] | None:
     return work.doing, work.awaited - 1 if work.awaited else None, work.notice
 
 
-def doing_question() -> bytes:
+def doing_question(Handshake opened not None) -> bytes:
     """Return what to send to the links of a process, after the handshake, to learn what it does."""
-    cdef unsigned char question[FRAME_HEAD]
-    query_ask(question)
-    return question[:FRAME_HEAD]
+    cdef unsigned char question[QUERY_MOST]
+    cdef size_t size = query_ask(opened.keys(), question)
+    return question[:size]
 
 
-def doing_answer(bytes answer not None) -> tuple[int, int, int | None, int]:
+def doing_answer(Handshake opened not None, bytes answer not None) -> tuple[int, int, int | None, int]:
     """Return the rank that has given this answer, of as many bytes as the query, and its state.
 
     The state has what it does, the rank it waits for and its word, as `survey_doing`. ValueError:
     not an answer.
     """
     cdef survey_work work
-    if len(answer) != FRAME_HEAD or query_hear(answer, &work) != ACP_OK:
+    cdef unsigned char copy[QUERY_MOST]
+    cdef size_t size = min(len(answer), QUERY_MOST)
+    memcpy(copy, PyBytes_AS_STRING(answer), size)
+    if query_hear(opened.keys(), copy, size, &work) != ACP_OK:
         raise ValueError("doing_answer: a damaged answer, or one of another version of acp_mpi")
     return work.rank, work.doing, work.awaited - 1 if work.awaited else None, work.notice
 

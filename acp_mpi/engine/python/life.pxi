@@ -6,14 +6,14 @@ from libc.string cimport memcpy, memset
 
 
 def create(*, bytes secret, bytes job, node: int, memory_limit: int, starter_size: int, host: int,
-           wide: bool, bytes interfaces, path: int, ptracer: bool, peer_timeout: float,
+           wide: bool, bytes interfaces, links: int, path: int, ptracer: bool, peer_timeout: float,
            unexpected_max: int, window_size: int, window_committed: bool) -> None:
     """Make the engine of this process; `join` gives it the members.
 
     `secret` has 32 bytes, `job` 16; `wide` says that the job spans hosts, `interfaces` on which
-    networks others may connect then (b"eth0,ib0", b"" all); sizes in bytes, `peer_timeout` in
-    seconds; `unexpected_max`: bytes of messages kept, 0 for a default; the window part is committed
-    at once, or sparse. Raises HeapFullError before anything is touched if the memory limit is beyond
+    networks others may connect then (b"eth0,ib0", b"" all); `links` is a number of acp_protection;
+    sizes in bytes, `peer_timeout` in seconds; `unexpected_max`: bytes of messages kept, 0 for a
+    default; the window part is committed at once, or sparse. Raises HeapFullError before anything is touched if the memory limit is beyond
     the machine's.
     """
     global engine, lane0, forked
@@ -31,6 +31,7 @@ def create(*, bytes secret, bytes job, node: int, memory_limit: int, starter_siz
     config.memory_limit = memory_limit
     config.starter_size = starter_size
     config.path = path
+    config.links = links
     config.ptracer = ptracer
     config.window_size = window_size
     config.window_committed = window_committed

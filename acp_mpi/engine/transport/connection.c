@@ -10,6 +10,7 @@
 #include "transport/handshake.h"
 #include "transport/link.h"
 #include "transport/listen.h"
+#include "transport/seal.h"
 #include "transport/socket_options.h"
 
 #include <errno.h>
@@ -92,11 +93,19 @@ struct wire *connection_call(acp_engine *e, struct link *link, uint32_t attempt)
     wire->peer = p;
     wire->link = link;
     if (acp_handshake_client(wire->handshake, e->config.secret, e->config.job, ACP_ROLE_LINK,
-                             e->self, p->slot, e->row.nonce) < 0) {
+                             e->self, p->slot, e->row.nonce,
+                             connection_protection(e, p->row.host == e->config.host)) < 0) {
         connection_close(e, wire);
         return NULL;
     }
     return wire;
+}
+
+uint8_t connection_protection(const acp_engine *e, bool loopback)
+{
+    if (e->config.links)
+        return (uint8_t)e->config.links;
+    return loopback ? ACP_LINKS_CRC : ACP_LINKS_MAC;
 }
 
 static void listen_as_told(acp_engine *e)
@@ -221,8 +230,11 @@ void connection_accept(acp_lane *lane)
         wire->accepted = true;
         wire->state = WIRE_HANDSHAKE;
         e->tcp.pending_handshakes++;
-        if (acp_handshake_server(wire->handshake, e->config.secret, e->config.job, e->self) < 0)
+        if (acp_handshake_server(wire->handshake, e->config.secret, e->config.job, e->self,
+                                 connection_protection(e, listen_is_loopback(source))) < 0)
             connection_close(e, wire);
+        else
+            wire->handshake->rises = e->config.links == ACP_LINKS_DEFAULT; /* a tunnel may end on this host */
     }
 }
 
@@ -271,6 +283,7 @@ void connection_reclaim(acp_engine *e)
         e->tcp.wires[wire->number] = NULL; /* not before: an event for it may be on its way */
         free(wire->in);
         free(wire->first);
+        seal_free(wire->seal);
         free(wire);
     }
 }
@@ -315,6 +328,7 @@ void connection_close_all(acp_engine *e)
     connection_reclaim(e);
     free(e->tcp.wires);
     free(e->tcp.receive_buffer);
+    libcrypto_close(&e->tcp.crypto);
     e->tcp.wires = NULL;
     e->tcp.receive_buffer = NULL;
     e->tcp.wire_room = 0;

@@ -8,6 +8,7 @@
 
 struct link;
 struct peer;
+struct seal;
 
 enum wire_state { WIRE_CONNECTING = 1, WIRE_HANDSHAKE, WIRE_OPEN, WIRE_CLOSED };
 
@@ -26,6 +27,7 @@ struct wire {
     struct peer *peer; /* NULL: an accepted one, before its handshake */
     struct link *link; /* NULL: an accepted one, before it has named its link */
     acp_handshake *handshake;
+    struct seal *seal; /* its keys; NULL: frames have sums only */
     uint64_t deadline; /* of a connection without a link's name from the peer; 0: it is named */
     unsigned char *in; /* holds the begin of a frame until the rest comes */
     size_t in_begin, in_end;
@@ -39,6 +41,7 @@ struct wire {
 
 /* Calls an address of the peer; NULL: errno. */
 struct wire *connection_call(acp_engine *e, struct link *link, uint32_t attempt);
+uint8_t connection_protection(const acp_engine *e, bool loopback); /* acp_protection of its frames, never the default */
 void connection_close(acp_engine *e, struct wire *wire);
 void connection_opened(acp_engine *e, struct wire *wire); /* the link is named on both sides: the deadline ends */
 void connection_want(acp_engine *e, struct wire *wire, bool writing);

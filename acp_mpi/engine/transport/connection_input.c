@@ -10,6 +10,7 @@
 #include "transport/link.h"
 #include "transport/link_io.h"
 #include "transport/link_session.h"
+#include "transport/seal.h"
 #include "transport/socket_options.h"
 
 #include <errno.h>
@@ -41,14 +42,26 @@ static bool introduce(acp_engine *e, struct wire *wire)
     return link_session_knows(e, wire);
 }
 
+/* Takes the keys of the handshake. */
+static bool protect(acp_engine *e, struct wire *wire)
+{
+    acp_handshake *hs = wire->handshake;
+    if (hs->links == ACP_LINKS_CRC)
+        return true;
+    wire->seal = seal_new(&e->tcp.crypto, hs->links, hs->out_key, hs->in_key);
+    explicit_bzero(hs->out_key, sizeof hs->out_key);
+    explicit_bzero(hs->in_key, sizeof hs->in_key);
+    return wire->seal != NULL;
+}
+
 /* Takes whole frames from the begin of `from`; how many bytes are left. */
 static size_t take_frames(acp_lane *lane, struct wire *wire, unsigned char *from, size_t size)
 {
     unsigned char *at = from, *end = from + size;
     while (wire->state == WIRE_OPEN) {
         struct frame frame;
-        enum frame_result rc =
-            frame_open(at, (size_t)(end - at), link_io_expects(wire), &frame);
+        enum frame_result rc = wire->seal ? seal_read(wire->seal, at, (size_t)(end - at), &frame)
+                                          : frame_open(at, (size_t)(end - at), link_io_expects(wire), &frame);
         if (rc == FRAME_WHOLE && wire->link && frame_numbered(frame.message.kind) &&
             !lane->engine->up->provided(lane->engine)) {
             connection_pause(lane->engine, wire, true);
@@ -58,6 +71,8 @@ static size_t take_frames(acp_lane *lane, struct wire *wire, unsigned char *from
             link_broken(lane, wire);
         if (rc != FRAME_WHOLE)
             break;
+        if (wire->seal)
+            seal_taken(wire->seal);
         at += frame.total;
     }
     return (size_t)(end - at);
@@ -99,8 +114,8 @@ static void handshake_step(acp_lane *lane, struct wire *wire, unsigned char *buf
     acp_engine *e = lane->engine;
     size_t used = 0;
     int rc = acp_handshake_feed(wire->handshake, buffer, (size_t)n, &used);
-    if (!speak(wire) || rc < 0 || (rc == ACP_HANDSHAKE_DONE && !introduce(e, wire))) {
-        wire->stranger = rc == ACP_HANDSHAKE_WRONG_SLOT || rc == ACP_HANDSHAKE_BAD_JOB;
+    if (!speak(wire) || rc < 0 || (rc == ACP_HANDSHAKE_DONE && (!introduce(e, wire) || !protect(e, wire)))) {
+        wire->stranger = rc == ACP_HANDSHAKE_WRONG_SLOT || rc == ACP_HANDSHAKE_BAD_JOB || rc == ACP_HANDSHAKE_BAD_LINKS;
         link_broken(lane, wire);
     } else if (rc == ACP_HANDSHAKE_DONE) {
         wire->state = WIRE_OPEN;

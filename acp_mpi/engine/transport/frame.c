@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { AT_CRC = 0, AT_SIZE = 4, AT_MESSAGE = 8 };
+enum { AT_CRC = 0, AT_SIZE = FRAME_AT_SIZE, AT_MESSAGE = FRAME_CLEAR };
 static_assert(AT_MESSAGE + sizeof(struct message) == FRAME_HEAD, "one cache line");
 
 bool frame_numbered(uint8_t kind)
@@ -15,17 +15,31 @@ bool frame_numbered(uint8_t kind)
     return kind < ACP_SESSION;
 }
 
-size_t frame_size(const unsigned char *frame)
+uint32_t frame_payload(const unsigned char *frame)
 {
     uint32_t size;
     memcpy(&size, frame + AT_SIZE, sizeof size);
-    return frame_bytes(size);
+    return size;
+}
+
+size_t frame_size(const unsigned char *frame)
+{
+    return frame_bytes(frame_payload(frame));
+}
+
+size_t frame_sealed_size(const unsigned char *frame)
+{
+    return frame_sealed_bytes(frame_payload(frame));
+}
+
+static uint32_t numbered_sum(const unsigned char *frame, uint64_t number)
+{
+    return acp_crc32c((uint32_t)number, frame + AT_SIZE, FRAME_HEAD - AT_SIZE);
 }
 
 static uint32_t head_sum(const unsigned char *frame, uint8_t kind, uint64_t number)
 {
-    uint32_t seed = frame_numbered(kind) ? (uint32_t)number : 0;
-    return acp_crc32c(seed, frame + AT_SIZE, FRAME_HEAD - AT_SIZE);
+    return numbered_sum(frame, frame_numbered(kind) ? number : 0);
 }
 
 void frame_write(unsigned char *to, const struct message *m, uint64_t number, uint64_t ack,
@@ -36,13 +50,18 @@ void frame_write(unsigned char *to, const struct message *m, uint64_t number, ui
         frame_end(to, size, acp_crc32c_copy(sum, to + FRAME_HEAD, payload, size));
 }
 
-uint32_t frame_begin(unsigned char *to, const struct message *m, uint64_t number, uint64_t ack,
-                     uint32_t size)
+void frame_compose(unsigned char *to, const struct message *m, uint64_t ack, uint32_t size)
 {
     struct message message = *m;
     message.from = (uint32_t)ack;
     memcpy(to + AT_SIZE, &size, sizeof size);
     memcpy(to + AT_MESSAGE, &message, sizeof message);
+}
+
+uint32_t frame_begin(unsigned char *to, const struct message *m, uint64_t number, uint64_t ack,
+                     uint32_t size)
+{
+    frame_compose(to, m, ack, size);
     uint32_t sum = head_sum(to, m->kind, number);
     memcpy(to + AT_CRC, &sum, sizeof sum);
     return sum;
@@ -53,12 +72,31 @@ void frame_end(unsigned char *to, uint32_t size, uint32_t sum)
     memcpy(to + FRAME_HEAD + size, &sum, sizeof sum);
 }
 
-void frame_seal(unsigned char *frame)
+void frame_sum(unsigned char *frame)
 {
-    uint32_t sum, size;
+    uint32_t sum, size = frame_payload(frame);
     memcpy(&sum, frame + AT_CRC, sizeof sum);
-    memcpy(&size, frame + AT_SIZE, sizeof size);
     frame_end(frame, size, acp_crc32c(sum, frame + FRAME_HEAD, size));
+}
+
+void frame_head_close(unsigned char *frame, uint64_t number)
+{
+    uint32_t sum = numbered_sum(frame, number);
+    memcpy(frame + AT_CRC, &sum, sizeof sum);
+}
+
+bool frame_head_right(const unsigned char *frame, uint64_t number)
+{
+    uint32_t sum = numbered_sum(frame, number);
+    return memcmp(frame + AT_CRC, &sum, sizeof sum) == 0;
+}
+
+void frame_parse(const unsigned char *from, struct frame *frame)
+{
+    frame->size = frame_payload(from);
+    memcpy(&frame->message, from + AT_MESSAGE, sizeof frame->message);
+    frame->ack = frame->message.from;
+    frame->payload = frame->size ? from + FRAME_HEAD : NULL;
 }
 
 enum frame_result frame_open(const unsigned char *from, size_t have, uint64_t number,
@@ -67,14 +105,11 @@ enum frame_result frame_open(const unsigned char *from, size_t have, uint64_t nu
     if (have < FRAME_HEAD)
         return FRAME_MORE;
     memcpy(&frame->sum, from + AT_CRC, sizeof frame->sum);
-    memcpy(&frame->size, from + AT_SIZE, sizeof frame->size);
-    memcpy(&frame->message, from + AT_MESSAGE, sizeof frame->message);
+    frame_parse(from, frame);
     if (frame->size > FRAME_PAYLOAD_MOST ||
         frame->sum != head_sum(from, frame->message.kind, number))
         return FRAME_BAD;
-    frame->ack = frame->message.from;
     frame->total = frame_bytes(frame->size);
-    frame->payload = frame->size ? from + FRAME_HEAD : NULL;
     return have < frame->total ? FRAME_MORE : FRAME_WHOLE;
 }
 

@@ -5,6 +5,7 @@
 #endif
 #include "transport/handshake.h"
 #include "base/sha256.h"
+#include "core/engine.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -15,6 +16,7 @@ enum {
     MAGIC_SIZE = 4,
     NONCE_SIZE = 32,
     AT_VERSION = 4, AT_OLDEST = 6, /* in HELLO and CHALLENGE, in all versions to come */
+    AT_LINKS = 7,
     /* HELLO */
     AT_ROLE = 5, AT_CLIENT_SLOT = 8, AT_WANTED_SLOT = 12, AT_PROCESS_NONCE = 16,
     AT_JOB = 24, AT_CLIENT_NONCE = 40,
@@ -87,6 +89,24 @@ static void client_mac(const acp_handshake *hs, uint8_t out[ACP_SHA256_SIZE])
     make_mac(hs, "acp client", ACP_CHALLENGE_SIZE, out);
 }
 
+/* Keys of both directions. */
+static void make_keys(acp_handshake *hs, const uint8_t server[ACP_SHA256_SIZE], const uint8_t client[ACP_SHA256_SIZE])
+{
+    static const char label[] = "acp frames";
+    uint8_t salt[2 * NONCE_SIZE], info[sizeof label - 1 + 2 * ACP_SHA256_SIZE], keys[2][ACP_LINK_KEY_SIZE];
+    if (hs->links == ACP_LINKS_CRC)
+        return;
+    memcpy(salt, hs->hello + AT_CLIENT_NONCE, NONCE_SIZE);
+    memcpy(salt + NONCE_SIZE, hs->challenge + AT_SERVER_NONCE, NONCE_SIZE);
+    memcpy(info, label, sizeof label - 1);
+    memcpy(info + sizeof label - 1, server, ACP_SHA256_SIZE);
+    memcpy(info + sizeof label - 1 + ACP_SHA256_SIZE, client, ACP_SHA256_SIZE);
+    acp_hkdf(salt, sizeof salt, hs->secret, sizeof hs->secret, info, sizeof info, keys[0], sizeof keys);
+    memcpy(hs->out_key, keys[hs->serves], sizeof hs->out_key);
+    memcpy(hs->in_key, keys[!hs->serves], sizeof hs->in_key);
+    explicit_bzero(keys, sizeof keys);
+}
+
 /* An empty message of one's own, to be filled in and sent. */
 static uint8_t *part_compose(acp_handshake *hs, int which)
 {
@@ -96,6 +116,7 @@ static uint8_t *part_compose(acp_handshake *hs, int which)
     if (which != PROOF) {
         p[AT_VERSION] = ACP_HANDSHAKE_VERSION;
         p[AT_OLDEST] = ACP_HANDSHAKE_OLDEST;
+        p[AT_LINKS] = hs->links;
     }
     return p;
 }
@@ -137,7 +158,7 @@ static int answer_hello(acp_handshake *hs, int verdict)
     return verdict < 0 ? handshake_end(hs, verdict) : part_await(hs, PROOF);
 }
 
-static int judge_hello(const acp_handshake *hs)
+static int judge_hello(acp_handshake *hs)
 {
     const uint8_t *hello = hs->hello;
     acp_role served = hs->slot == ACP_NO_SLOT ? ACP_ROLE_MEMBER : ACP_ROLE_LINK;
@@ -147,18 +168,23 @@ static int judge_hello(const acp_handshake *hs)
         return ACP_HANDSHAKE_BAD_ROLE;
     if (load_le(hello + AT_WANTED_SLOT, 4) != hs->slot)
         return ACP_HANDSHAKE_WRONG_SLOT;
-    return 0;
+    hs->peer_links = hello[AT_LINKS];
+    if (hs->rises && hs->peer_links == ACP_LINKS_MAC && hs->links == ACP_LINKS_CRC)
+        hs->links = ACP_LINKS_MAC;
+    return hs->peer_links && hs->peer_links != hs->links ? ACP_HANDSHAKE_BAD_LINKS : 0;
 }
 
 static int judge_proof(acp_handshake *hs)
 {
     uint8_t mac[ACP_SHA256_SIZE];
     client_mac(hs, mac);
+    hs->peer_links = hs->links;
     if (!acp_equal_ct(mac, hs->proof + AT_CLIENT_MAC, sizeof mac))
         return handshake_end(hs, ACP_HANDSHAKE_BAD_MAC);
     hs->peer_role = hs->hello[AT_ROLE];
     hs->peer_slot = (uint32_t)load_le(hs->hello + AT_CLIENT_SLOT, 4);
     hs->peer_nonce = load_le(hs->hello + AT_PROCESS_NONCE, 8);
+    make_keys(hs, hs->challenge + AT_SERVER_MAC, mac);
     return handshake_end(hs, ACP_HANDSHAKE_DONE);
 }
 
@@ -178,11 +204,19 @@ static int judge_challenge(acp_handshake *hs)
         return handshake_end(hs, ACP_HANDSHAKE_BAD_MAC);
     if (status == -ACP_HANDSHAKE_BAD_ROLE || status == -ACP_HANDSHAKE_WRONG_SLOT)
         return handshake_end(hs, -status);
-    if (status != 0)
+    hs->peer_links = challenge[AT_LINKS];
+    if (status == -ACP_HANDSHAKE_BAD_LINKS)
+        return handshake_end(hs, -status);
+    if (status != 0 || hs->peer_links < ACP_LINKS_CRC || hs->peer_links > ACP_LINKS_ENCRYPT)
         return handshake_end(hs, ACP_HANDSHAKE_REFUSED);
     if (load_le(challenge + AT_SERVER_SLOT, 4) != hs->slot)
         return handshake_end(hs, ACP_HANDSHAKE_WRONG_SLOT);
-    client_mac(hs, part_compose(hs, PROOF) + AT_CLIENT_MAC);
+    if (hs->links && hs->links != hs->peer_links)
+        return handshake_end(hs, ACP_HANDSHAKE_BAD_LINKS);
+    hs->links = hs->peer_links;
+    uint8_t *own = part_compose(hs, PROOF) + AT_CLIENT_MAC;
+    client_mac(hs, own);
+    make_keys(hs, mac, own);
     send_message(hs, PROOF);
     return handshake_end(hs, ACP_HANDSHAKE_DONE);
 }
@@ -190,19 +224,20 @@ static int judge_challenge(acp_handshake *hs)
 /* ---- Both --------------------------------------------------------------- */
 
 static void side_begin(acp_handshake *hs, const uint8_t *secret, const uint8_t *job,
-                       uint32_t slot)
+                       uint32_t slot, uint8_t links)
 {
     memset(hs, 0, sizeof *hs);
     memcpy(hs->secret, secret, sizeof hs->secret);
     memcpy(hs->job, job, sizeof hs->job);
     hs->slot = slot;
+    hs->links = links;
 }
 
 int acp_handshake_client(acp_handshake *hs, const uint8_t secret[ACP_SECRET_SIZE],
                          const uint8_t job[ACP_JOB_SIZE], acp_role role,
-                         uint32_t slot, uint32_t want, uint64_t process_nonce)
+                         uint32_t slot, uint32_t want, uint64_t process_nonce, uint8_t links)
 {
-    side_begin(hs, secret, job, want);
+    side_begin(hs, secret, job, want, links);
     uint8_t *hello = part_compose(hs, HELLO);
     hello[AT_ROLE] = (uint8_t)role;
     store_le(hello + AT_CLIENT_SLOT, slot, 4);
@@ -216,9 +251,10 @@ int acp_handshake_client(acp_handshake *hs, const uint8_t secret[ACP_SECRET_SIZE
 }
 
 int acp_handshake_server(acp_handshake *hs, const uint8_t secret[ACP_SECRET_SIZE],
-                         const uint8_t job[ACP_JOB_SIZE], uint32_t slot)
+                         const uint8_t job[ACP_JOB_SIZE], uint32_t slot, uint8_t links)
 {
-    side_begin(hs, secret, job, slot);
+    side_begin(hs, secret, job, slot, links);
+    hs->serves = true;
     return part_await(hs, HELLO);
 }
 
@@ -259,6 +295,13 @@ int acp_handshake_feed(acp_handshake *hs, const void *data, size_t n, size_t *us
     return hs->result;
 }
 
+size_t acp_handshake_wants(const acp_handshake *hs)
+{
+    if (hs->result != ACP_HANDSHAKE_MORE)
+        return 0;
+    return hs->in_len <= AT_OLDEST ? 1 : message[hs->awaited].size - hs->in_len;
+}
+
 void acp_handshake_cancel(acp_handshake *hs)
 {
     explicit_bzero(hs, sizeof *hs);
@@ -277,9 +320,10 @@ const char *acp_handshake_error(int result)
         "the other side does not know the job's secret",
         "the other side refused",
         "no random numbers from the system (getrandom)",
+        "the other side protects its links in another way: set ACP_LINKS alike for all processes of the job",
     };
     if (result == ACP_HANDSHAKE_DONE)
         return "handshake done";
-    return result <= 0 && result >= ACP_HANDSHAKE_NO_RANDOM ? meaning[-result]
+    return result <= 0 && result >= ACP_HANDSHAKE_BAD_LINKS ? meaning[-result]
                                                             : "unknown handshake error";
 }

@@ -4,11 +4,12 @@
 #include "peers/newcomers.h"
 #include "peers/rank_table.h"
 #include "transport/frame.h"
+#include "transport/seal.h"
 
 #include <string.h>
 
 static_assert(ROWS_PIECE * ACP_ROW_SIZE <= FRAME_PAYLOAD_MOST, "a piece is a frame");
-static_assert(FRAME_HEAD + ROWS_PIECE * ACP_ROW_SIZE + FRAME_SUM <= INTRODUCTION_MOST, "and goes out whole");
+static_assert(FRAME_HEAD + ROWS_PIECE * ACP_ROW_SIZE + FRAME_TAG <= INTRODUCTION_MOST, "and goes out whole");
 
 struct message introduce_piece(const acp_engine *e, uint8_t kind, uint32_t first, uint32_t end,
                                unsigned char *payload)
@@ -22,12 +23,10 @@ struct message introduce_piece(const acp_engine *e, uint8_t kind, uint32_t first
 }
 
 /* The first frames of a newcomer's connection introduce it: a peer that does not have its row could not let it in. */
-size_t introduce_compose(const acp_engine *e, uint32_t *told, unsigned char *frame)
+size_t introduce_compose(const acp_engine *e, struct seal *seal, uint32_t *told, unsigned char *frame)
 {
     unsigned char rows[ROWS_PIECE * ACP_ROW_SIZE];
     struct message m = introduce_piece(e, ACP_NEWCOMER, *told, e->self + 1, rows);
-    uint32_t size = (uint32_t)m.b * ACP_ROW_SIZE;
     *told += (uint32_t)m.b;
-    frame_write(frame, &m, 0, 0, rows, size);
-    return frame_bytes(size);
+    return seal_write(seal, frame, &m, 0, rows, (uint32_t)m.b * ACP_ROW_SIZE);
 }

@@ -234,6 +234,7 @@ struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color)
     if (!link)
         return NULL;
     link->opener = true;
+    link->sealed = connection_protection(e, p->row.host == e->config.host) != ACP_LINKS_CRC;
     link->session = ++e->tcp.sessions;
     count_down(e, link);
     link_call(lane, link);

@@ -27,6 +27,7 @@ struct link {
     uint64_t session; /* number that the opener gave it */
     bool opener;      /* of this process: it calls again when the connection breaks */
     bool known;       /* the peer has answered: it knows the session */
+    bool sealed;      /* its frames have tags in place of sums */
     uint8_t state;
     bool corked;      /* frames go out together when all input is handled */
     bool held;        /* frames are held back for others: an answer is due that will send them */

@@ -15,6 +15,7 @@
 #include "transport/introduce.h"
 #include "transport/link.h"
 #include "transport/link_session.h"
+#include "transport/seal.h"
 #include "transport/tcp_send_queue.h"
 
 #include <errno.h>
@@ -26,9 +27,14 @@
 /* A frame without a number, at once: it concerns the connection, not the link. */
 bool link_io_send_now(const struct wire *wire, const struct message *m, uint64_t ack)
 {
-    unsigned char frame[FRAME_HEAD];
-    frame_write(frame, m, 0, ack, NULL, 0);
-    return send(wire->fd, frame, sizeof frame, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof frame;
+    unsigned char frame[FRAME_HEAD + FRAME_TAG];
+    size_t size = seal_between(wire->seal) ? seal_write(wire->seal, frame, m, ack, NULL, 0) : 0;
+    ssize_t n = size ? send(wire->fd, frame, size, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+    if (size && n <= 0)
+        seal_unsent(wire->seal);
+    else if (size && n < (ssize_t)size)
+        shutdown(wire->fd, SHUT_RDWR); /* nothing fits behind a part of a frame */
+    return size && n == (ssize_t)size;
 }
 
 void link_io_push(acp_lane *lane, struct link *link)
@@ -38,11 +44,16 @@ void link_io_push(acp_lane *lane, struct link *link)
     link_unhold(e, link);
     link->urgent = false;
     while (link->state == LINK_OPEN && link->out.unsent) {
+        struct seal *seal = link->wire->seal;
         struct msghdr m = {.msg_iov = pieces,
-                           .msg_iovlen = (size_t)tcp_send_queue_pieces(&link->out, pieces, PIECES)};
-        ssize_t n = sendmsg(link->wire->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+                           .msg_iovlen = (size_t)(seal ? seal_pieces(seal, &link->out, pieces, PIECES)
+                                                       : tcp_send_queue_pieces(&link->out, pieces, PIECES))};
+        errno = ENOMEM;
+        ssize_t n = m.msg_iovlen ? sendmsg(link->wire->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) : -1;
         if (n >= 0) {
             tcp_send_queue_sent(&link->out, (size_t)n);
+            if (seal)
+                seal_sent(seal, (size_t)n);
         } else if (errno == EAGAIN) {
             connection_want(e, link->wire, true);
             return;
@@ -78,6 +89,11 @@ static bool is_answer(uint8_t kind)
     return kind >= ACP_REPLY;
 }
 
+static size_t size_on(const struct link *link, uint64_t payload)
+{
+    return link->sealed ? frame_sealed_bytes((uint32_t)payload) : frame_bytes((uint32_t)payload);
+}
+
 /* Before any frame that may name them: the rows that have joined since the peer did. */
 static bool rows_send(acp_lane *lane, struct link *link)
 {
@@ -101,30 +117,33 @@ unsigned char *link_io_reserve(acp_lane *lane, struct link *link, const struct m
         told = rows_send(lane, link);
     if (link->state == LINK_CLOSED || size > FRAME_PAYLOAD_MOST)
         lane_fail(lane, ACP_E_LOST, m->dst, size);
-    else if (!told || !(frame = tcp_send_queue_add(&link->out, frame_bytes((uint32_t)size), is_answer(m->kind))))
+    else if (!told || !(frame = tcp_send_queue_add(&link->out, size_on(link, size), is_answer(m->kind))))
         lane_fail(lane, ACP_E_SYSTEM, m->dst, size);
     if (!frame) {
         lane->fault.rank = rank_table_rank(lane->engine, link->peer->slot);
         return NULL;
     }
-    *sum = frame_begin(frame, m, link->out.next - 1, link->received, (uint32_t)size);
+    if (link->sealed)
+        frame_compose(frame, m, link->received, (uint32_t)size);
+    else
+        *sum = frame_begin(frame, m, link->out.next - 1, link->received, (uint32_t)size);
     return frame + FRAME_HEAD;
 }
 
 void link_io_cancel(struct link *link, uint64_t size)
 {
-    tcp_send_queue_drop(&link->out, frame_bytes((uint32_t)size));
+    tcp_send_queue_drop(&link->out, size_on(link, size));
 }
 
 void link_io_commit(acp_lane *lane, struct link *link, const struct message *m,
                     unsigned char *payload, uint64_t size, uint64_t sum)
 {
     acp_engine *e = lane->engine;
-    bool idle = link->out.unsent == frame_bytes((uint32_t)size) || link->held;
+    bool idle = link->out.unsent == size_on(link, size) || link->held;
     bool part = m->kind == ACP_PUT && m->flags & PART_SILENT; /* the next one follows */
     bool command = link_counts(m);
     bool later = m->flags & ANSWER_LATER && (m->kind == ACP_REPLY || layout_is_atomic(m->kind));
-    if (size)
+    if (size && !link->sealed)
         frame_end(payload - FRAME_HEAD, (uint32_t)size, (uint32_t)sum);
     link->untold = 0;
     link->unanswered += command;
@@ -148,11 +167,13 @@ void link_io_commit(acp_lane *lane, struct link *link, const struct message *m,
 int link_io_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
                  uint64_t size)
 {
-    uint64_t sum;
+    uint64_t sum = 0;
     unsigned char *at = link_io_reserve(lane, link, m, size, &sum);
     if (!at)
         return lane->fault.status;
-    if (size)
+    if (size && link->sealed)
+        memcpy(at, payload, size);
+    else if (size)
         sum = acp_crc32c_copy((uint32_t)sum, at, payload, size);
     link_io_commit(lane, link, m, at, size, sum);
     return ACP_OK;
@@ -168,7 +189,8 @@ void link_io_answer(acp_lane *lane, struct link *link, const struct message *m, 
 /* Payloads lent from between `low` and `high` are copied, for the memory may change from now on. */
 void link_io_take_in(struct link *link, const unsigned char *low, const unsigned char *high)
 {
-    tcp_send_queue_take_in(&link->out, low, high, frame_seal);
+    /* A tag stays what it is: no number gets a second one. If the bytes have changed the peer will refuse the frame. */
+    tcp_send_queue_take_in(&link->out, low, high, link->sealed ? NULL : frame_sum);
 }
 
 void link_io_take_in_all(acp_engine *e, const unsigned char *low, const unsigned char *high)
@@ -215,12 +237,14 @@ static bool can_land(const struct link *link, const struct frame *f)
            f->size == FRAME_PAYLOAD_MOST && m->a == f->size;
 }
 
-/* Copies the payload to its place while it sums it; *rc: the result. False: the sum is wrong, and the frame will be
+/* Copies the payload to its place, while it sums it if it has no tag, which has been checked; *rc: the result. False: the sum is wrong, and the frame will be
  * sent again; until then the operation is not complete, and no caller may rely on the bytes there. */
-static bool land(acp_lane *lane, const struct frame *f, int *rc)
+static bool land(acp_lane *lane, const struct wire *wire, const struct frame *f, int *rc)
 {
     uint64_t sum = f->sum;
-    *rc = lane->engine->up->land(lane, &f->message, f->payload, f->size, &sum);
+    *rc = lane->engine->up->land(lane, &f->message, f->payload, f->size, wire->seal ? NULL : &sum);
+    if (wire->seal)
+        return true;
     if (*rc != ACP_OK)
         sum = acp_crc32c(f->sum, f->payload, f->size);
     return frame_right(f, (uint32_t)sum);
@@ -233,8 +257,8 @@ bool link_io_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
     struct message m = f->message;
     bool landing = can_land(link, f);
     int landed = ACP_OK;
-    if (landing ? !land(lane, f, &landed)
-                : !frame_right(f, acp_crc32c(f->sum, f->payload, f->size)))
+    if (landing ? !land(lane, wire, f, &landed)
+                : !wire->seal && !frame_right(f, acp_crc32c(f->sum, f->payload, f->size)))
         return false;
     if (m.kind == ACP_NEWCOMER && !link) {
         newcomers_learn(e, &m, f->payload, f->size);

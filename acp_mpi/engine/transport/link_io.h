@@ -13,7 +13,7 @@ void link_io_ask(acp_engine *e); /* a thread waits: requests the answers that ma
 /* Memory between these addresses may end: payloads lent from there are copied as they are now. With the lock held. */
 void link_io_take_in_all(acp_engine *e, const unsigned char *low, const unsigned char *high);
 uint64_t link_io_expects(const struct wire *wire); /* the number of the next frame */
-/* Of its payload the sum is not checked yet; false: it is wrong, and nothing has been done. */
+/* Of its payload the sum, if it has one, is not checked yet; false: it is wrong, and nothing has been done. */
 bool link_io_frame(acp_lane *lane, struct wire *wire, const struct frame *frame);
 void link_io_received(acp_lane *lane, struct wire *wire); /* all that had come */
 void link_io_writable(acp_lane *lane, struct wire *wire);
@@ -29,8 +29,8 @@ int link_io_send(acp_lane *lane, struct link *link, const struct message *m, con
 /* An answer that a caller may wait for: if even the memory kept for answers is gone, the peer is lost. */
 void link_io_answer(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
                     uint64_t size);
-/* The same in two steps: where the payload is to be written, and the sum that goes on over it; then
- * the frame goes out, or not. */
+/* The same in two steps: where the payload is to be written, and the sum that goes on over it unless the link is sealed;
+ * then the frame goes out, or not. */
 unsigned char *link_io_reserve(acp_lane *lane, struct link *link, const struct message *m,
                                uint64_t size, uint64_t *sum);
 void link_io_commit(acp_lane *lane, struct link *link, const struct message *m,

@@ -13,6 +13,7 @@
 #include "transport/introduce.h"
 #include "transport/link.h"
 #include "transport/link_io.h"
+#include "transport/seal.h"
 #include "transport/tcp_send_queue.h"
 
 #include <errno.h>
@@ -80,11 +81,10 @@ static bool say_some(struct wire *wire, const unsigned char *from, size_t size)
 static size_t opening_compose(const acp_engine *e, struct wire *wire, unsigned char *frame)
 {
     if (wire->introduced <= e->self)
-        return introduce_compose(e, &wire->introduced, frame);
+        return introduce_compose(e, wire->seal, &wire->introduced, frame);
     struct message m = session_of(wire->link);
     wire->presented = true;
-    frame_write(frame, &m, 0, m.a, NULL, 0);
-    return FRAME_HEAD;
+    return seal_write(wire->seal, frame, &m, m.a, NULL, 0);
 }
 
 /* Sends the caller's introduction, if the peer may need it, and the link's name, as the socket has room. */
@@ -94,8 +94,10 @@ void link_session_continue(acp_lane *lane, struct wire *wire)
     struct link *link = wire->link;
     unsigned char frame[INTRODUCTION_MOST];
     bool good = !wire->first_size || say_some(wire, wire->first, wire->first_size);
-    while (good && !wire->first_size && !wire->presented)
-        good = say_some(wire, frame, opening_compose(e, wire, frame));
+    while (good && !wire->first_size && !wire->presented) {
+        size_t size = opening_compose(e, wire, frame);
+        good = size && say_some(wire, frame, size);
+    }
     if (!good) {
         link_broken(lane, wire);
         return;
@@ -147,11 +149,13 @@ static struct link *admit(acp_lane *lane, struct wire *wire, const struct messag
     struct peer *p = wire->peer;
     struct link *link = p->lost ? NULL : link_of(e, p, m->id);
     bool fresh = !link && !p->lost && m->flags & SESSION_NEW && m->b < ACP_COLORS;
-    if (fresh && (link = link_new(e, p, (uint32_t)m->b)))
+    if (fresh && (link = link_new(e, p, (uint32_t)m->b))) {
         link->session = m->id;
+        link->sealed = wire->seal != NULL;
+    }
     if (!link && !fresh)
         link_session_refuse(e, wire);
-    if (!link)
+    if (!link || link->sealed != (wire->seal != NULL))
         return NULL; /* without memory for one it is not lost: it calls again */
     if (link->wire) {
         connection_close(e, link->wire);
@@ -204,7 +208,7 @@ void link_session_begin(acp_lane *lane, struct wire *wire, const struct message 
     connection_opened(e, wire);
     if (link->state == LINK_CALLING) {
         link_io_take_in(link, NULL, (const unsigned char *)UINTPTR_MAX);
-        tcp_send_queue_rewind(&link->out, frame_size);
+        tcp_send_queue_rewind(&link->out, link->sealed ? frame_sealed_size : frame_size);
         up(lane, link);
     }
 }

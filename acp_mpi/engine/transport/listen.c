@@ -166,6 +166,10 @@ static int open_all(acp_engine *e)
 int listen_open(acp_engine *e)
 {
     e->row.host = e->config.host;
+    if (e->config.links == ACP_LINKS_ENCRYPT && !libcrypto_open(&e->tcp.crypto)) {
+        errno = ELIBACC;
+        return ACP_E_SYSTEM;
+    }
     if (e->config.wide)
         gather(e);
     for (int i = 0; i < PORTS_TRIED; i++) {
@@ -234,6 +238,12 @@ int listen_accept(acp_engine *e, uint8_t source[ENDPOINT_SOURCE], bool *neighbou
         memcpy(source, &((struct sockaddr_in *)(void *)&s)->sin_addr, sizeof(struct in_addr));
     *neighbour = fd >= 0 && is_neighbour(e, &s, source);
     return fd;
+}
+
+bool listen_is_loopback(const uint8_t source[ENDPOINT_SOURCE])
+{
+    static const uint8_t none[ENDPOINT_SOURCE];
+    return source[0] == IN_LOOPBACKNET && !memcmp(source + 4, none, ENDPOINT_SOURCE - 4);
 }
 
 uint32_t listen_endpoint_count(const acp_engine *e, const struct peer *p)

@@ -19,6 +19,8 @@ void listen_watch(acp_engine *e, bool on); /* accept connections, or not now */
 /* Accepts a connection: its address, and whether that is of a host of the job. -1: errno, EAGAIN: none waits. */
 int listen_accept(acp_engine *e, uint8_t source[ENDPOINT_SOURCE], bool *neighbour);
 
+bool listen_is_loopback(const uint8_t source[ENDPOINT_SOURCE]);
+
 /* The addresses of a peer in the order in which a link of this color tries them: color c
  * begins with the c-th (paper 003, 2.4). */
 uint32_t listen_endpoint_count(const acp_engine *e, const struct peer *p);

@@ -114,7 +114,8 @@ void tcp_send_queue_take_in(struct outbox *o, const unsigned char *low, const un
         if (!b->borrower || b->lent >= high || b->lent + b->lent_size <= low)
             continue;
         memcpy(b->data + b->lent_at, b->lent, b->lent_size);
-        seal(b->borrower);
+        if (seal)
+            seal(b->borrower);
         b->borrower = NULL;
     }
 }
@@ -162,6 +163,24 @@ void tcp_send_queue_sent(struct outbox *o, size_t size)
             o->offset = 0;
         }
     }
+}
+
+size_t tcp_send_queue_ahead(const struct outbox *o, size_t most, size_t (*size_of)(const unsigned char *frame),
+                            bool (*take)(void *context, unsigned char *frame, const unsigned char *lent),
+                            void *context)
+{
+    size_t total = 0, offset = o->offset;
+    for (struct outbox_block *b = o->at; b && total < most; b = b->next, offset = 0) {
+        while (offset < b->size && total < most) {
+            unsigned char *frame = b->data + offset;
+            size_t size = size_of(frame);
+            if (take && !take(context, frame, frame == b->borrower ? b->lent : NULL))
+                return total;
+            total += size;
+            offset += size;
+        }
+    }
+    return total;
 }
 
 bool tcp_send_queue_ack(struct outbox *o, uint64_t count)

@@ -35,8 +35,8 @@ bool tcp_send_queue_provide(struct outbox_spares *spares);
 void tcp_send_queue_lend(struct outbox *o, unsigned char *frame, size_t at, const unsigned char *body,
                          size_t size);
 
-/* Copies the lent bytes from between `low` and `high` into their room, and lets `seal` make the frame agree with
- * them. */
+/* Copies the lent bytes from between `low` and `high` into their room, and lets `seal`, if given, make the frame agree
+ * with them. */
 void tcp_send_queue_take_in(struct outbox *o, const unsigned char *low, const unsigned char *high,
                             void (*seal)(unsigned char *frame));
 
@@ -46,6 +46,13 @@ void tcp_send_queue_drop(struct outbox *o, size_t size);
 /* The bytes to send next, at most `most` pieces; how many there are. */
 int tcp_send_queue_pieces(const struct outbox *o, struct iovec *pieces, int most);
 void tcp_send_queue_sent(struct outbox *o, size_t size);
+
+/* The frames from the next byte to send on, which begins one, up to the first that ends behind `most` bytes: their
+ * bytes. `take` gets each of them, and what it has lent or NULL; false ends it before that frame. NULL: they are only
+ * counted. */
+size_t tcp_send_queue_ahead(const struct outbox *o, size_t most, size_t (*size_of)(const unsigned char *frame),
+                            bool (*take)(void *context, unsigned char *frame, const unsigned char *lent),
+                            void *context);
 
 /* The peer acknowledges the first `count` frames; false: that many were not sent. */
 bool tcp_send_queue_ack(struct outbox *o, uint64_t count);

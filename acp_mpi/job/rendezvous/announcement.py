@@ -18,37 +18,50 @@ _LAYOUT = struct.Struct("<B")
 class Build(Record):
     """A version, the layout of what processes share or say to each other, a hash of the sources.
 
-    The hash tells two states of the sources between the same two releases apart.
+    The hash tells two states of the sources between the same two releases apart. `links`: what
+    the process was given as `ACP_LINKS`.
     """
 
-    __slots__ = ("version", "layout", "sources")  # noqa: RUF023
+    __slots__ = ("version", "layout", "sources", "links")  # noqa: RUF023
 
-    def __init__(self, version: str, layout: int, sources: str) -> None:
-        self.version, self.layout, self.sources = version, layout, sources
+    def __init__(self, version: str, layout: int, sources: str, links: str = "") -> None:
+        self.version, self.layout, self.sources, self.links = version, layout, sources, links
 
     def __str__(self) -> str:
         return f"{self.version} (layout {self.layout}, sources {self.sources})"
 
-    def fits(self, other: Build) -> bool:
-        """Return whether processes of both may be one job."""
+    def refusal(self, one: str, other: Build, another: str) -> str | None:
+        """Say why `one`, which runs this, cannot be in a job with `another`, or return None."""
         same_sources = self.version != other.version or self.sources == other.sources
-        return self.layout == other.layout and same_sources
+        if self.layout != other.layout or not same_sources:
+            return (
+                f"{one} runs acp_mpi {self}, and {another} {other}: install the same in the "
+                "environments of both"
+            )
+        if self.links != other.links:
+            mine, theirs = (build.links or "(unset)" for build in (self, other))
+            return (
+                f"{one} has ACP_LINKS={mine}, and {another} {theirs}: set it alike for all "
+                "processes of the job"
+            )
+        return None
 
     def pack(self) -> bytes:
         """Return it as bytes."""
-        return pack_text(self.version) + _LAYOUT.pack(self.layout) + pack_text(self.sources)
+        texts = map(pack_text, (self.version, self.sources, self.links))
+        return _LAYOUT.pack(self.layout) + b"".join(texts)
 
     @classmethod
     def read(cls, reader: Reader) -> Build:
         """Return what `pack` made into the next bytes."""
-        version = reader.text()
         (layout,) = _LAYOUT.unpack(reader.take(_LAYOUT.size))
-        return cls(version, layout, reader.text())
+        version, sources, links = reader.text(), reader.text(), reader.text()
+        return cls(version, layout, sources, links)
 
 
-def own() -> Build:
+def own(links: str = "") -> Build:
     """Return that of this process."""
-    return Build(__version__, _engine.LAYOUT, SOURCES)
+    return Build(__version__, _engine.LAYOUT, SOURCES, links)
 
 
 class Announcement(Record):

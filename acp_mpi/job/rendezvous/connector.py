@@ -8,7 +8,7 @@ import time
 from acp_mpi.errors import Error
 from acp_mpi.job.rendezvous import handshake
 from acp_mpi.job.rendezvous.address import parse_address, said_of
-from acp_mpi.job.rendezvous.announcement import Announcement
+from acp_mpi.job.rendezvous.announcement import Announcement, own
 from acp_mpi.job.rendezvous.connection import Connection, dial
 from acp_mpi.job.rendezvous.membership import Membership
 from acp_mpi.job.rendezvous.messages import HEADER_SIZE, Kind, check_payload, message, parse_header
@@ -33,6 +33,7 @@ def join(
     has_mpi: bool,
     rows: Iterable[tuple[int, bytes]],
     timeout: float = 60.0,
+    links: str = "",
 ) -> Membership:
     """Join a job with one's group, or with one's part of it, and return the whole table.
 
@@ -47,7 +48,8 @@ def join(
     """
     deadline = time.monotonic() + timeout
     origin = f"{os.uname().nodename} pid {os.getpid()}"
-    announcement = Announcement(group_name, size, has_mpi, tuple(rows), timeout, origin)
+    build = own(links)
+    announcement = Announcement(group_name, size, has_mpi, tuple(rows), timeout, origin, build)
     ended: Error | None = None
     while True:
         with _enter(address, secret, deadline, group_name, timeout, ended) as sock:

@@ -1,14 +1,12 @@
-"""The authenticated opening of every connection of a job, as `engine/handshake.h` defines it.
+"""The authenticated opening of every connection of a job, by the engine (`transport/handshake.h`).
 
-The exchange itself is written as generators that do no input or output: each `yield` hands out
-bytes to send and the number of bytes to read, and is answered by these. Blocking sockets are
-driven here, those of the rendezvous in `visitor`.
+It is driven by generators that do no input or output: each `yield` hands out bytes to send and the
+number of bytes to read, and is answered by these. Blocking sockets are driven here, those of the
+rendezvous in `visitor`.
 """
 
 from __future__ import annotations
 
-import os
-import struct
 import time
 
 from acp_mpi.engine import _engine
@@ -23,16 +21,11 @@ if TYPE_CHECKING:
 
     Steps: TypeAlias = Generator[tuple[bytes, int], bytes, "Peer | None"]
 
-VERSION = 2  # of the protocol
-OLDEST = 2  # that is understood, too: a side that speaks a later one says which is its oldest
+VERSION, OLDEST = _engine.PROTOCOL, _engine.OLDEST_PROTOCOL
 NO_SLOT = 0xFFFFFFFF  # of the rendezvous, and of a member before it joined
+ANY, CRC = 0, 1  # how the connection is protected: as the server wants, by sums
 
-_HELLO = struct.Struct("<4sBBBxIIQ16s32s")
-_CHALLENGE = struct.Struct("<4sBBBxI32s32s")
-_PROOF = struct.Struct("<4s4x32s")
-_MAC_SIZE = 32
 _GLANCE = 0.001  # s
-_BEGIN = struct.Struct("<4sBBB")  # magic, version, a byte of each, oldest version: in all to come
 
 
 class Role:
@@ -52,6 +45,8 @@ class Refusal:
     WRONG_SLOT = 5
     BAD_MAC = 6
     OTHER = 7
+    NO_RANDOM = 8
+    BAD_LINKS = 9
 
 
 _MEANING = {
@@ -62,6 +57,9 @@ _MEANING = {
     Refusal.WRONG_SLOT: "another rank answers at this address",
     Refusal.BAD_MAC: "the other side does not know the job's secret",
     Refusal.OTHER: "the other side refused",
+    Refusal.NO_RANDOM: "no random numbers from the system (getrandom)",
+    Refusal.BAD_LINKS: "the other side protects its connections in another way; set ACP_LINKS "
+    "alike for all processes of the job",
 }
 
 
@@ -95,7 +93,7 @@ def client(
     PermissionError if the sides do not share a secret, TimeoutError, Broken, Error otherwise; the
     caller closes the socket. Reads no byte beyond the handshake.
     """
-    _drive(sock, client_steps(secret, job, role, slot, want, process_nonce), deadline)
+    drive(sock, client_steps(secret, job, role, slot, want, process_nonce), deadline)
 
 
 def server(
@@ -106,7 +104,7 @@ def server(
     With a slot it serves links, without one it is the rendezvous and serves members. Raises as
     `client` does; garbage is refused at its first wrong byte.
     """
-    peer = _drive(sock, server_steps(secret, job, slot), deadline)
+    peer = drive(sock, server_steps(secret, job, slot), deadline)
     assert peer is not None
     return peer
 
@@ -115,73 +113,29 @@ def client_steps(
     secret: bytes, job: bytes, role: int, slot: int, want: int, process_nonce: int
 ) -> Steps:
     """Yield (bytes to send, size to read) as the side that connected."""
-    hello = _HELLO.pack(
-        b"ACPH", VERSION, role, OLDEST, slot, want, process_nonce, job, os.urandom(32)
+    return steps(
+        _engine.Handshake(secret, job, slot, CRC, role=role, want=want, nonce=process_nonce)
     )
-    yield hello, 0
-    challenge = yield from _magic(b"ACPC")
-    theirs, begin = yield from _versions()
-    challenge += begin
-    if not _understood(theirs) or begin[1] == Refusal.BAD_VERSION:
-        raise failure(Refusal.BAD_VERSION, theirs)
-    challenge += yield b"", _CHALLENGE.size - _BEGIN.size
-    _, _, status, _, server_slot, _, mac = _CHALLENGE.unpack(challenge)
-    # This one, and another version, come without a MAC, for want of a common secret or format.
-    # Believing a forged one costs no more than the cut its forger could make.
-    if status == Refusal.BAD_JOB:
-        raise failure(status)
-    if not _engine.same_digest(mac, _server_mac(secret, hello, challenge)):
-        raise failure(Refusal.BAD_MAC)
-    if status in (Refusal.BAD_ROLE, Refusal.WRONG_SLOT):
-        raise failure(status)
-    if status:
-        raise failure(Refusal.OTHER)
-    if server_slot != want:
-        raise failure(Refusal.WRONG_SLOT)
-    yield _PROOF.pack(b"ACPP", _client_mac(secret, hello, challenge)), 0
-    return None
 
 
 def server_steps(secret: bytes, job: bytes, slot: int) -> Steps:
     """Yield (bytes to send, size to read) as the side that was connected to."""
-    hello = yield from _magic(b"ACPH")
-    theirs, begin = yield from _versions()
-    hello += begin
-    verdict = 0 if _understood(theirs) else Refusal.BAD_VERSION
-    if not verdict:
-        hello += yield b"", _HELLO.size - _BEGIN.size
-        _, _, role, _, client_slot, want, process_nonce, their_job, _ = _HELLO.unpack(hello)
-        served = Role.MEMBER if slot == NO_SLOT else Role.LINK
-        verdict = (
-            Refusal.BAD_JOB
-            if their_job != job
-            else Refusal.BAD_ROLE
-            if role != served
-            else Refusal.WRONG_SLOT
-            if want != slot
-            else 0
-        )
-    # A slot and a MAC go only to a client that knows the job; any other one learns the reason.
-    trusted = verdict not in (Refusal.BAD_JOB, Refusal.BAD_VERSION)
-    challenge = _CHALLENGE.pack(
-        b"ACPC",
-        VERSION,
-        verdict,
-        OLDEST,
-        slot if trusted else 0,
-        os.urandom(32) if trusted else bytes(32),
-        bytes(_MAC_SIZE),
-    )
-    if trusted:
-        challenge = challenge[:-_MAC_SIZE] + _server_mac(secret, hello, challenge)
-    yield challenge, 0
-    if verdict:
-        raise failure(verdict, theirs)
-    proof = yield from _magic(b"ACPP")
-    proof += yield b"", _PROOF.size - len(proof)
-    if not _engine.same_digest(proof[-_MAC_SIZE:], _client_mac(secret, hello, challenge)):
-        raise failure(Refusal.BAD_MAC)
-    return Peer(role, client_slot, process_nonce)
+    return steps(_engine.Handshake(secret, job, slot, CRC))
+
+
+def steps(side: _engine.Handshake) -> Steps:
+    """Yield (bytes to send, size to read); the last of them has nothing to read.
+
+    Raises the exception for a refusal; returns the client that a server has let in.
+    """
+    while wanted := side.wants():
+        side.feed((yield side.out(), wanted))
+    if out := side.out():
+        yield out, 0
+    if side.refusal:
+        raise failure(side.refusal, side.versions)
+    role, slot, process_nonce = side.peer
+    return Peer(role, slot, process_nonce) if role else None
 
 
 def failure(refusal: int, theirs: tuple[int, int] = (VERSION, OLDEST)) -> Exception:
@@ -200,11 +154,6 @@ def failure(refusal: int, theirs: tuple[int, int] = (VERSION, OLDEST)) -> Except
 
 def _range(newest: int, oldest: int) -> str:
     return f"{newest}" if oldest == newest else f"{oldest} to {newest}"
-
-
-def _understood(theirs: tuple[int, int]) -> bool:
-    newest, oldest = theirs
-    return newest >= OLDEST and oldest <= VERSION
 
 
 def receive(sock: socket, size: int, deadline: float) -> bytearray:
@@ -237,7 +186,8 @@ def _left(deadline: float) -> float:
     return left
 
 
-def _drive(sock: socket, steps: Steps, deadline: float) -> Peer | None:
+def drive(sock: socket, steps: Steps, deadline: float) -> Peer | None:
+    """Go through the steps on a connected blocking socket; raises as `client` does."""
     answer: bytes | None = None
     try:
         while True:
@@ -252,29 +202,3 @@ def _drive(sock: socket, steps: Steps, deadline: float) -> Peer | None:
         raise TimeoutError("the handshake took too long") from reason
     except ConnectionError as reason:
         raise Broken(f"the connection broke during the handshake: {reason}") from reason
-
-
-def _magic(expected: bytes) -> Generator[tuple[bytes, int], bytes, bytes]:
-    # byte by byte, so that a port scanner is dropped at once and not at the deadline
-    for byte in expected:
-        if (yield b"", 1)[0] != byte:
-            raise failure(Refusal.BAD_MAGIC)
-    return expected
-
-
-def _versions() -> Generator[tuple[bytes, int], bytes, tuple[tuple[int, int], bytes]]:
-    """Read on to the end of what is alike in all versions; return those of the other side, too."""
-    begin = yield b"", 1
-    newest = begin[0]
-    if newest < OLDEST:  # nothing more is waited for
-        return (newest, newest), begin
-    begin += yield b"", 2
-    return (newest, begin[2]), begin
-
-
-def _server_mac(secret: bytes, hello: bytes, challenge: bytes) -> bytes:
-    return _engine.hmac_sha256(secret, b"acp server" + hello + challenge[:-_MAC_SIZE])
-
-
-def _client_mac(secret: bytes, hello: bytes, challenge: bytes) -> bytes:
-    return _engine.hmac_sha256(secret, b"acp client" + hello + challenge)

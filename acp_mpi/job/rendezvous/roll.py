@@ -102,12 +102,9 @@ class Roll:
 
     def _check_version(self, new: Announcement) -> None:
         for name, group in self._groups.items():
-            if not new.build.fits(group.build):
-                raise Error(
-                    f"group {new.name!r} runs acp_mpi {new.build}, and group {name!r} from "
-                    f"{places(group.origins)} {group.build}: install the same in the environments "
-                    "of both"
-                )
+            another = f"group {name!r} from {places(group.origins)}"
+            if refusal := new.build.refusal(f"group {new.name!r}", group.build, another):
+                raise Error(refusal)
             return  # the others have been compared with it
 
     def _count(self, group: Coming, sign: int) -> None:

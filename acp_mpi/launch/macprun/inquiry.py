@@ -106,9 +106,15 @@ class Inquiry:
         self._end(call)
 
     def _talk(self, slot: int) -> Talk:
-        steps = handshake.client_steps(
-            self._secret, self._job, handshake.Role.LINK, handshake.NO_SLOT, slot, 0
+        opened = _engine.Handshake(
+            self._secret,
+            self._job,
+            handshake.NO_SLOT,
+            handshake.ANY,
+            role=handshake.Role.LINK,
+            want=slot,
         )
+        steps = handshake.steps(opened)
         out, size = next(steps)
         try:
             while True:
@@ -117,9 +123,9 @@ class Inquiry:
                 out = more if answer else out + more
         except StopIteration:
             pass
-        question = _engine.doing_question()
+        question = _engine.doing_question(opened)
         answer = yield out + question, len(question)
-        self.answers[slot] = Doing(*_engine.doing_answer(answer))
+        self.answers[slot] = Doing(*_engine.doing_answer(opened, answer))
 
     def _fail(self, slot: int, reason: Exception) -> None:
         if not isinstance(reason, ConnectionRefusedError):

@@ -55,10 +55,8 @@ class Newcomers:
         return f"ranks {ranges(group.absent)} of group {name!r}"
 
     def _check(self, new: Announcement) -> None:
-        if not new.build.fits(own()):
-            raise Error(
-                f"group {new.name!r} runs acp_mpi {new.build}, and this job {own()}: install the "
-                "same in the environments of both"
-            )
+        build = own(new.build.links)  # links refuse other ways to protect them, and say so
+        if refusal := new.build.refusal(f"group {new.name!r}", build, "this job"):
+            raise Error(refusal)
         if any(new.name == group.name for group in self.table.groups):
             raise Error(f"a group {new.name!r} is in this job already: give it another name")

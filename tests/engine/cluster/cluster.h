@@ -21,6 +21,8 @@
 #define CLUSTER_SHARED false
 #endif
 
+static uint32_t cluster_links; /* acp_protection of the engines to come */
+
 struct cluster {
     uint32_t count;
     acp_engine *engines[CLUSTER_MOST];
@@ -49,6 +51,7 @@ static inline void cluster_create(struct cluster *c, uint32_t count, uint32_t no
                              .peer_timeout_ns = peer_timeout_ns,
                              .map = shared ? cluster_map : NULL, .map_context = c};
         acp_fault fault;
+        config.links = cluster_links;
         memset(config.secret, 7, sizeof config.secret);
         memset(config.job, 9, sizeof config.job);
         int rc = acp_engine_create(&config, &c->engines[i], &fault);

@@ -159,7 +159,7 @@ static inline int stranger_prove(struct town *t, struct stranger *s, uint32_t wh
     uint8_t challenge[ACP_CHALLENGE_SIZE];
     size_t used;
     uint64_t nonce = s->slot == ACP_NO_SLOT ? 0 : t->rows[s->slot].nonce;
-    CHECK(acp_handshake_client(&hs, secret, stranger_job, ACP_ROLE_LINK, s->slot, whom, nonce) ==
+    CHECK(acp_handshake_client(&hs, secret, stranger_job, ACP_ROLE_LINK, s->slot, whom, nonce, 0) ==
           ACP_HANDSHAKE_MORE);
     stranger_out(s, &hs);
     CHECK(stranger_receive(s, challenge, sizeof challenge));
@@ -174,7 +174,7 @@ static inline bool stranger_let_prove(struct stranger *s)
     acp_handshake hs;
     uint8_t in[ACP_HELLO_SIZE];
     size_t used;
-    acp_handshake_server(&hs, stranger_secret, stranger_job, s->slot);
+    acp_handshake_server(&hs, stranger_secret, stranger_job, s->slot, ACP_LINKS_CRC);
     if (!stranger_receive(s, in, ACP_HELLO_SIZE))
         return false;
     CHECK(acp_handshake_feed(&hs, in, ACP_HELLO_SIZE, &used) == ACP_HANDSHAKE_MORE);

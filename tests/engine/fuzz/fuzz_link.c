@@ -166,7 +166,7 @@ static void break_in(struct town *t, uint32_t slot)
     } else {
         acp_handshake hs;
         acp_handshake_client(&hs, stranger_secret, stranger_job, ACP_ROLE_LINK, slot, VICTIM,
-                             t->rows[slot].nonce);
+                             t->rows[slot].nonce, 0);
         memcpy(bytes, hs.out, hs.out_len);
         size_t size = fuzz_mutate(bytes, hs.out_len, MOST / 2);
         memset(bytes + size, 'A', ACP_HELLO_SIZE + ACP_PROOF_SIZE); /* never short of a message */

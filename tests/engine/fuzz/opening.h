@@ -4,6 +4,7 @@
 #define ACP_TESTS_OPENING_H
 
 #include "support/check.h"
+#include "core/engine.h"
 #include "transport/handshake.h"
 
 #include <stdbool.h>
@@ -28,14 +29,14 @@ static inline void opening_client(acp_handshake *hs)
 {
     opening_random = 0xc1;
     CHECK(acp_handshake_client(hs, opening_secret, opening_job, ACP_ROLE_LINK, 3, 7,
-                               0x0123456789abcdefull) == ACP_HANDSHAKE_MORE);
+                               0x0123456789abcdefull, 0) == ACP_HANDSHAKE_MORE);
     opening_random = 0x5e;
 }
 
 static inline void opening_server(acp_handshake *hs)
 {
     opening_random = 0x5e;
-    CHECK(acp_handshake_server(hs, opening_secret, opening_job, 7) == ACP_HANDSHAKE_MORE);
+    CHECK(acp_handshake_server(hs, opening_secret, opening_job, 7, ACP_LINKS_CRC) == ACP_HANDSHAKE_MORE);
 }
 
 /* What the server or the client of it is sent; how many bytes. */

@@ -1,6 +1,7 @@
 /* The handshake, in pieces, between those who know different things, and against garbage. */
 #include "support/check.h"
 #include "support/draws.h"
+#include "core/engine.h"
 #include "transport/handshake.h"
 
 #include <string.h>
@@ -15,8 +16,8 @@ static const uint64_t NONCE = 0x0123456789abcdefULL;
 static void start(acp_handshake *client, acp_handshake *server)
 {
     CHECK(acp_handshake_client(client, secret, job, ACP_ROLE_LINK, 3, 7,
-                               NONCE) == ACP_HANDSHAKE_MORE);
-    CHECK(acp_handshake_server(server, secret, job, 7) == ACP_HANDSHAKE_MORE);
+                               NONCE, 0) == ACP_HANDSHAKE_MORE);
+    CHECK(acp_handshake_server(server, secret, job, 7, ACP_LINKS_CRC) == ACP_HANDSHAKE_MORE);
 }
 
 /* Move what `from` has to say in pieces; `frames` follow in the same piece. */
@@ -68,8 +69,8 @@ static void test_handshake_serves_members_of_the_rendezvous(void)
 {
     acp_handshake client, server;
     acp_handshake_client(&client, secret, job, ACP_ROLE_MEMBER, ACP_NO_SLOT,
-                         ACP_NO_SLOT, 0);
-    acp_handshake_server(&server, secret, job, ACP_NO_SLOT);
+                         ACP_NO_SLOT, 0, 0);
+    acp_handshake_server(&server, secret, job, ACP_NO_SLOT, ACP_LINKS_CRC);
     CHECK(carry(&client, &server, 1000, "") == ACP_HANDSHAKE_MORE);
     CHECK(carry(&server, &client, 1000, "") == ACP_HANDSHAKE_DONE);
     CHECK(carry(&client, &server, 1000, "") == ACP_HANDSHAKE_DONE);
@@ -89,7 +90,7 @@ static void test_neither_side_accepts_another_secret(void)
 {
     acp_handshake client, server;
     start(&client, &server); /* the client notices first */
-    acp_handshake_server(&server, other_secret, job, 7);
+    acp_handshake_server(&server, other_secret, job, 7, ACP_LINKS_CRC);
     CHECK(carry(&client, &server, 1000, "") == ACP_HANDSHAKE_MORE);
     CHECK(carry(&server, &client, 1000, "") == ACP_HANDSHAKE_BAD_MAC);
     CHECK(client.out_len == 0);
@@ -116,15 +117,15 @@ static void test_refusals_name_their_reason_at_both_sides(void)
 {
     acp_handshake client, server;
     start(&client, &server);
-    acp_handshake_server(&server, secret, other_job, 7);
+    acp_handshake_server(&server, secret, other_job, 7, ACP_LINKS_CRC);
     check_refusal(&client, &server, ACP_HANDSHAKE_BAD_JOB);
 
     start(&client, &server);
-    acp_handshake_server(&server, secret, job, 8);
+    acp_handshake_server(&server, secret, job, 8, ACP_LINKS_CRC);
     check_refusal(&client, &server, ACP_HANDSHAKE_WRONG_SLOT);
 
     start(&client, &server);
-    acp_handshake_server(&server, secret, job, ACP_NO_SLOT);
+    acp_handshake_server(&server, secret, job, ACP_NO_SLOT, ACP_LINKS_CRC);
     check_refusal(&client, &server, ACP_HANDSHAKE_BAD_ROLE);
 
     start(&client, &server);
@@ -141,8 +142,63 @@ static void test_refusals_name_their_reason_at_both_sides(void)
     CHECK(carry(&server, &client, 1, "") == ACP_HANDSHAKE_DONE);
     CHECK(carry(&client, &server, 1, "") == ACP_HANDSHAKE_DONE);
 
-    for (int result = ACP_HANDSHAKE_NO_RANDOM - 1; result <= 1; result++)
+    for (int result = ACP_HANDSHAKE_BAD_LINKS - 1; result <= 1; result++)
         CHECK(strlen(acp_handshake_error(result)) > 10);
+}
+
+/* What one side sends with the other receives with, and no other key is the same. */
+static void test_keys_are_those_of_one_connection_and_direction(void)
+{
+    acp_handshake sides[2][2];
+    for (int i = 0; i < 2; i++) {
+        acp_handshake *client = &sides[i][0], *server = &sides[i][1];
+        acp_handshake_client(client, secret, job, ACP_ROLE_LINK, 3, 7, NONCE, i ? 0 : ACP_LINKS_MAC);
+        acp_handshake_server(server, secret, job, 7, ACP_LINKS_MAC);
+        carry(client, server, 1000, "");
+        carry(server, client, 1000, "");
+        CHECK(carry(client, server, 1000, "") == ACP_HANDSHAKE_DONE);
+        CHECK(client->links == ACP_LINKS_MAC && server->links == ACP_LINKS_MAC);
+        CHECK(memcmp(client->out_key, server->in_key, sizeof client->out_key) == 0);
+        CHECK(memcmp(client->in_key, server->out_key, sizeof client->in_key) == 0);
+        CHECK(memcmp(client->in_key, client->out_key, sizeof client->in_key) != 0);
+    }
+    CHECK(memcmp(sides[0][0].out_key, sides[1][0].out_key, ACP_LINK_KEY_SIZE) != 0);
+    CHECK(memcmp(sides[0][0].in_key, sides[1][0].in_key, ACP_LINK_KEY_SIZE) != 0);
+    static const uint8_t wiped[ACP_LINK_KEY_SIZE];
+    acp_handshake_cancel(&sides[0][0]);
+    CHECK(memcmp(sides[0][0].out_key, wiped, sizeof wiped) == 0 && memcmp(sides[0][0].in_key, wiped, sizeof wiped) == 0);
+}
+
+static void test_sides_that_protect_frames_in_different_ways_refuse(void)
+{
+    for (uint8_t one = ACP_LINKS_CRC; one <= ACP_LINKS_ENCRYPT; one++) {
+        for (uint8_t other = ACP_LINKS_CRC; other <= ACP_LINKS_ENCRYPT; other++) {
+            acp_handshake client, server;
+            if (one == other)
+                continue;
+            acp_handshake_client(&client, secret, job, ACP_ROLE_LINK, 3, 7, NONCE, one);
+            acp_handshake_server(&server, secret, job, 7, other);
+            check_refusal(&client, &server, ACP_HANDSHAKE_BAD_LINKS);
+            CHECK(client.peer_links == other && server.peer_links == one);
+        }
+    }
+}
+
+/* Somebody between them makes both believe that the other one wants sums only. */
+static void test_nobody_talks_the_sides_out_of_protection(void)
+{
+    enum { AT_LINKS = 7 };
+    acp_handshake client, server;
+    acp_handshake_client(&client, secret, job, ACP_ROLE_LINK, 3, 7, NONCE, ACP_LINKS_MAC);
+    acp_handshake_server(&server, secret, job, 7, ACP_LINKS_MAC);
+    client.out[AT_LINKS] = 0;
+    CHECK(carry(&client, &server, 1000, "") == ACP_HANDSHAKE_MORE);
+    CHECK(carry(&server, &client, 1000, "") == ACP_HANDSHAKE_BAD_MAC);
+    acp_handshake_client(&client, secret, job, ACP_ROLE_LINK, 3, 7, NONCE, 0);
+    acp_handshake_server(&server, secret, job, 7, ACP_LINKS_MAC);
+    CHECK(carry(&client, &server, 1000, "") == ACP_HANDSHAKE_MORE);
+    server.out[AT_LINKS] = ACP_LINKS_CRC;
+    CHECK(carry(&server, &client, 1000, "") == ACP_HANDSHAKE_BAD_MAC);
 }
 
 static void test_a_refusal_needs_the_secret_too(void)
@@ -233,6 +289,9 @@ int main(void)
     test_two_handshakes_have_no_nonce_in_common();
     test_neither_side_accepts_another_secret();
     test_refusals_name_their_reason_at_both_sides();
+    test_keys_are_those_of_one_connection_and_direction();
+    test_sides_that_protect_frames_in_different_ways_refuse();
+    test_nobody_talks_the_sides_out_of_protection();
     test_a_refusal_needs_the_secret_too();
     test_garbage_ends_at_the_first_wrong_byte();
     test_every_flipped_bit_is_refused();

@@ -45,7 +45,7 @@ static struct message reply_to(struct stranger *s)
 /* Says the part with one bit flipped at `where` of its frame, and is left. */
 static void say_flipped(struct stranger *s, const struct message *m, size_t where)
 {
-    static unsigned char frame[FRAME_MOST];
+    static unsigned char frame[FRAME_HEAD + PART + FRAME_SUM];
     frame_write(frame, m, s->said, s->heard, part, PART);
     frame[where] ^= 1;
     stranger_send(s, frame, sizeof frame);
@@ -56,7 +56,7 @@ static void what_arrives_wrong_is_sent_again(struct town *t, acp_ga_t ga,
                                              const unsigned char *there)
 {
     static const size_t places[] = {5, 20, FRAME_HEAD, FRAME_HEAD + PART / 2,
-                                    FRAME_HEAD + PART - 1, FRAME_MOST - 1};
+                                    FRAME_HEAD + PART - 1, FRAME_HEAD + PART + FRAME_SUM - 1};
     struct stranger s;
     struct message m = put_to(ga + 8, false);
     CHECK(come_in(t, &s, true, 0) == 0);

@@ -253,10 +253,17 @@ int main(void)
     } tests[] = {{"nothing is lost or repeated", nothing_is_lost_or_repeated},
                  {"a pause is no death", a_pause_is_no_death},
                  {"a peer that does not read", a_peer_that_does_not_read_is_not_owed_much}};
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
-        printf("%s\n", tests[i].name);
-        fflush(stdout);
-        tests[i].run();
+    static const char *const names[] = {[ACP_LINKS_CRC] = "sums", [ACP_LINKS_MAC] = "codes",
+                                        [ACP_LINKS_ENCRYPT] = "encryption"};
+    struct libcrypto crypto = {.handle = NULL};
+    uint32_t last = libcrypto_open(&crypto) ? ACP_LINKS_ENCRYPT : ACP_LINKS_MAC;
+    for (cluster_links = ACP_LINKS_CRC; cluster_links <= last; cluster_links++) {
+        for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+            printf("%s, with %s\n", tests[i].name, names[cluster_links]);
+            fflush(stdout);
+            tests[i].run();
+        }
     }
+    libcrypto_close(&crypto);
     return 0;
 }

@@ -51,7 +51,7 @@ static void test_frames_in_place_of_a_proof_are_not_run(struct town *t)
     for (int hello = 0; hello < 2; hello++) {
         stranger_call(t, &s, 3, 0);
         acp_handshake_client(&hs, stranger_secret, stranger_job, ACP_ROLE_LINK, 3, 0,
-                             t->rows[3].nonce);
+                             t->rows[3].nonce, 0);
         if (hello)
             stranger_out(&s, &hs);
         stranger_say(&s, &m, 0, NULL, 0);
@@ -74,7 +74,7 @@ static void test_a_recorded_opening_is_refused(struct town *t)
     size_t used;
     stranger_call(t, &s, 4, 0);
     acp_handshake_client(&hs, stranger_secret, stranger_job, ACP_ROLE_LINK, 4, 0,
-                         t->rows[4].nonce);
+                         t->rows[4].nonce, 0);
     memcpy(hello, hs.out, sizeof hello);
     stranger_out(&s, &hs);
     CHECK(stranger_receive(&s, challenge, sizeof challenge));
@@ -121,7 +121,7 @@ static void test_an_engine_is_not_taken_in_by_its_own_words(struct town *t)
     stranger_sees_the_end(&called);
 
     stranger_call(t, &calling, 5, 0);
-    acp_handshake_client(&hs, stranger_secret, stranger_job, ACP_ROLE_LINK, 5, 0, t->rows[5].nonce);
+    acp_handshake_client(&hs, stranger_secret, stranger_job, ACP_ROLE_LINK, 5, 0, t->rows[5].nonce, 0);
     stranger_out(&calling, &hs);
     CHECK(stranger_receive(&calling, challenge, sizeof challenge));
     CHECK(acp_handshake_feed(&hs, challenge, sizeof challenge, &used) == ACP_HANDSHAKE_DONE);

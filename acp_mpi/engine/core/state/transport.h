@@ -3,6 +3,7 @@
 #define ACP_STATE_TRANSPORT_H
 
 #include "base/address.h"
+#include "base/libcrypto.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -51,6 +52,7 @@ struct tcp_state {
     _Atomic bool starved; /* input waits for memory */
     uint32_t pending_handshakes; /* handshakes of connections that peers open */
     unsigned char *receive_buffer;
+    struct libcrypto crypto;
     struct wire *last_input;     /* the connection of the last input */
     struct wire *_Atomic talker; /* the connection that brought the last two inputs */
 };
