@@ -37,6 +37,7 @@ ROADS: dict[str, dict[str, str]] = {
     "window": {"ACP_PATH": "window"},
     "nodes": {"NODE_FOR_EACH_RANK": "1"},
 }
+SEALED = {"mac": {"ACP_PATH": "link", "ACP_LINKS": "mac"}}  # links as between hosts
 
 # Groups that are one job, as the fixture `groups` takes them: name -> (kind, ranks).
 MIXTURES: dict[str, dict[str, tuple[str, int]]] = {

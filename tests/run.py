@@ -113,6 +113,7 @@ def selection(mode: str, python: str) -> list[Work]:
             for ranks, (column, road) in fields
             if mode == "all" or (ranks + column + colour) % 2
         ]
+        works += [Work(IN_JOB, 2, road) for road in launch.SEALED if mode == "all" or not colour]
         works.append(Work(HOSTS_BY_MPI if mode == "matrix" and colour else HOSTS))
         works += [Work(ALONE, part=part) for part in range(PARTS)]
     return [work._replace(python=python) for work in works]
@@ -180,7 +181,7 @@ def _command(work: Work, mode: str, extra: Sequence[str], folder: Path) -> list[
 
 
 def _environment(work: Work, mode: str) -> dict[str, str]:
-    env = {**launch.ROADS[work.road], "TESTS_MODE": mode}
+    env = {**(launch.ROADS | launch.SEALED)[work.road], "TESTS_MODE": mode}
     if other := _other_python(work.python):
         env["OTHER_PYTHON"] = other
     if work.network:
