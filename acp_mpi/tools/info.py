@@ -5,6 +5,7 @@ import platform
 import statistics
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from acp_mpi import config
@@ -23,6 +24,15 @@ def _version(module: str) -> str:
         return str(__import__(module).__version__)
     except ImportError:
         return "not installed"
+
+
+def _large_pages() -> str:
+    """Return which large pages the kernel lets files in memory have."""
+    try:
+        choices = Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled").read_text()
+    except OSError:
+        return "not told by this system"
+    return choices.partition("[")[2].partition("]")[0]
 
 
 def _mpi() -> list[tuple[str, str]]:
@@ -88,6 +98,7 @@ def _facts() -> list[tuple[str, str]]:
         ("system", f"{platform.system()} {platform.release()} {platform.machine()}"),
         ("processors", str(len(os.sched_getaffinity(0)))),
         ("memory", f"{_engine.memory_total() / 2**30:.1f} GiB"),
+        ("large pages", f"{_large_pages()} (shmem_enabled; with advise large arrays have them)"),
         ("global memory of a rank", f"at most {limit / 2**20:.1f} MiB, now {committed >> 10} KiB"),
         ("starter memory", f"{starter} bytes"),
         ("MPI window", membership.job().window_state),

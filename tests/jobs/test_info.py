@@ -45,6 +45,7 @@ def test_info_tells_what_a_bug_report_needs(passes, road):
         "mpi4py",
         "NumPy",
         "thread level",
+        "shmem_enabled",
         "memory",
         "environment",
         "nodes",

@@ -3,6 +3,7 @@
  * heap. */
 #include "memory/arena.h"
 #include "base/linux.h"
+#include "base/placement.h"
 #include "core/engine_state.h"
 #include "core/mpi_window.h"
 #include "memory/commit.h"
@@ -137,6 +138,7 @@ static int file_map(struct memory_state *m, uint64_t least)
     if (linux_file_resize(m->fd, m->span) ||
         fcntl(m->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
         return errno;
+    placement_prefer_here(m->base, m->span);
     return 0;
 }
 

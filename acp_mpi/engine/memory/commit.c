@@ -1,6 +1,7 @@
 /* Memory behind offsets: committed before they are given out, within the limit and within the machine's memory. */
 #include "memory/commit.h"
 #include "base/cgroup.h"
+#include "base/placement.h"
 #include "core/engine_state.h"
 #include "memory/heap.h"
 
@@ -8,6 +9,7 @@
 #include <fcntl.h>
 
 #define CHECK_BYTES ((uint64_t)4 << 20) /* growth after which the free memory is measured again */
+#define LARGE_BYTES ((uint64_t)4 << 20) /* least memory for which large pages are looked for */
 
 /* The limit allows it: the machine has no more than `left`. */
 static int machine_full(acp_fault *fault, uint64_t left)
@@ -15,6 +17,19 @@ static int machine_full(acp_fault *fault, uint64_t left)
     fault->error = ENOMEM;
     fault->high = left;
     return ACP_E_FULL;
+}
+
+uint64_t commit_large_page(acp_engine *e, uint64_t size)
+{
+    struct memory_state *m = &e->memory;
+    if (size < LARGE_BYTES)
+        return 0;
+    if (!m->large_known)
+        m->large_page = placement_large_page();
+    m->large_known = true;
+    /* else no large page of the file can be mapped as one */
+    bool aligned = !((uint64_t)(uintptr_t)m->base & (m->large_page - 1));
+    return m->large_page && aligned && size >= 2 * m->large_page ? m->large_page : 0;
 }
 
 static int commit_pages(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault)
@@ -26,10 +41,17 @@ static int commit_pages(acp_engine *e, uint64_t offset, uint64_t size, acp_fault
             return machine_full(fault, left);
         m->next_check = m->committed + CHECK_BYTES;
     }
+    uint64_t large = commit_large_page(e, size);
+    if (large)
+        placement_fill_large(m->base + offset, size, large);
     int rc;
     do
         rc = fallocate(m->fd, 0, (off_t)offset, (off_t)size);
     while (rc && errno == EINTR);
+    int error = errno;
+    if (rc && large) /* what was filled before */
+        fallocate(m->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
+    errno = error;
     if (rc && (errno == ENOSPC || errno == ENOMEM))
         return machine_full(fault, cgroup_available());
     fault->error = rc ? errno : fault->error;

@@ -36,9 +36,23 @@ void segment_range_push(struct ranges *list, struct range r)
     list->at[list->count++] = r;
 }
 
-/* Offsets for `size` bytes: new ones while there are any, then the oldest hole that fits. */
-static uint64_t take_offsets(struct memory_state *m, uint64_t size)
+/* New offsets that begin a large page; 0: none are left, or pages are ordinary. */
+static uint64_t take_aligned(struct memory_state *m, uint64_t size, uint64_t large)
 {
+    uint64_t offset = large ? (m->bump + large - 1) & ~(large - 1) : 0;
+    if (!large || offset > m->span || size > m->span - offset)
+        return 0;
+    segment_range_push(&m->free, (struct range){m->bump, offset});
+    m->bump = offset + size;
+    return offset;
+}
+
+/* Offsets for `size` bytes: new ones while there are any, then the oldest hole that fits. */
+static uint64_t take_offsets(struct memory_state *m, uint64_t size, uint64_t large)
+{
+    uint64_t aligned = take_aligned(m, size, large);
+    if (aligned)
+        return aligned;
     if (size <= m->span - m->bump) {
         uint64_t offset = m->bump;
         m->bump += size;
@@ -103,7 +117,7 @@ int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga
     lane->fault = (acp_fault){.size = size, .rank = acp_rank(e), .high = m->limit};
     if (possible && is_tight(e, whole) && m->unpunched_bytes)
         retire_punch(e);
-    uint64_t offset = possible ? take_offsets(m, whole + GUARD_BYTES) : 0;
+    uint64_t offset = possible ? take_offsets(m, whole + GUARD_BYTES, commit_large_page(e, whole)) : 0;
     int rc = offset ? ACP_OK : ACP_E_FULL;
     if (rc == ACP_OK)
         rc = commit_memory(e, offset, whole, &lane->fault);
@@ -182,7 +196,7 @@ int acp_segment_register(acp_lane *lane, void *address, uint64_t size, uint32_t 
                   size <= whole.offset + whole.length - (virtual - base);
     if (!m->registered) /* unused entries take no memory */
         m->registered = calloc(ENTRIES_MAX, sizeof *m->registered);
-    uint64_t offset = m->registered ? take_offsets(m, layout_page_up(into_page + size) + GUARD_BYTES) : 0;
+    uint64_t offset = m->registered ? take_offsets(m, layout_page_up(into_page + size) + GUARD_BYTES, 0) : 0;
     int rc = offset ? ACP_OK : m->registered ? ACP_E_FULL : ACP_E_SYSTEM;
     if (rc == ACP_OK) {
         struct region region = {.offset = offset + into_page, .length = size, .color = color,

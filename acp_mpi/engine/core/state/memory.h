@@ -29,6 +29,8 @@ struct memory_state {
     uint64_t used;
     uint64_t bump; /* next offset never given out */
     uint64_t starter_size;
+    uint64_t large_page; /* bytes, of files in memory; 0: they have none, or no large array has asked */
+    bool large_known;
     struct range *registered; /* by slot: registered private memory, virtual addresses */
     uint32_t slots_touched;
     uint32_t *free_slots;
