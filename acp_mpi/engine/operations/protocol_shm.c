@@ -8,7 +8,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-/* The owner's ring as a road: commands in its cells, and bytes that only one process can reach in bounce chunks of global memory. */
+/* The owner's ring as a road: commands in its cells, and bytes that only one process can reach in bounce chunks of
+ * global memory. */
 
 static bool bounce_new(acp_lane *lane)
 {

@@ -13,8 +13,8 @@ def create(*, bytes secret, bytes job, node: int, memory_limit: int, starter_siz
     `secret` has 32 bytes, `job` 16; `wide` says that the job spans hosts, `interfaces` on which
     networks others may connect then (b"eth0,ib0", b"" all); `links` is a number of acp_protection;
     sizes in bytes, `peer_timeout` in seconds; `unexpected_max`: bytes of messages kept, 0 for a
-    default; the window part is committed at once, or sparse. Raises HeapFullError before anything is touched if the memory limit is beyond
-    the machine's.
+    default; the window part is committed at once, or sparse. Raises HeapFullError before anything is
+    touched if the memory limit is beyond the machine's.
     """
     global engine, lane0, forked
     cdef acp_config config

@@ -120,8 +120,8 @@ static void listen_later(acp_engine *e, uint64_t when)
     listen_as_told(e);
 }
 
-/* The handshake (no link uses it yet), among those from that address (NULL: any), that makes room for another: the oldest that has had its
- * time, one from outside the job's hosts first. NULL: none yet; *due: when one has. */
+/* The handshake (no link uses it yet), among those from that address (NULL: any), that makes room for another: the oldest
+ * that has had its time, one from outside the job's hosts first. NULL: none yet; *due: when one has. */
 static struct wire *pending_oldest(const acp_engine *e, const uint8_t *source, uint32_t *count, uint64_t *due)
 {
     struct wire *oldest = NULL;

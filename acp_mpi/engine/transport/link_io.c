@@ -237,8 +237,9 @@ static bool can_land(const struct link *link, const struct frame *f)
            f->size == FRAME_PAYLOAD_MOST && m->a == f->size;
 }
 
-/* Copies the payload to its place, while it sums it if it has no tag, which has been checked; *rc: the result. False: the sum is wrong, and the frame will be
- * sent again; until then the operation is not complete, and no caller may rely on the bytes there. */
+/* Copies the payload to its place. A sealed frame has been checked; of another one the copy makes the sum. *rc: the
+ * result. False: the sum is wrong, and the frame will be sent again; until then the operation is not complete, and no
+ * caller may rely on the bytes there. */
 static bool land(acp_lane *lane, const struct wire *wire, const struct frame *f, int *rc)
 {
     uint64_t sum = f->sum;
