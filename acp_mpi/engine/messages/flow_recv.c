@@ -279,14 +279,34 @@ static void answers_late(acp_lane *lane, struct courier *c)
         c->late_end = at;
 }
 
+/* Handles the deferred frames of messages that have begun: they need no room, but wait behind a frame that does, and
+ * that may wait for the receive that they end. */
+static void bring_late(acp_lane *lane, struct courier *c, uint64_t stuck)
+{
+    struct late **at = &c->late;
+    for (struct late *l; (l = *at);) {
+        const struct message *m = &l->message;
+        if (m->kind == ACP_MAIL || m->kind == ACP_MAIL_SAID || m->id == stuck || !*delivery_of(c, m->id)) {
+            at = &l->next;
+        } else if (not_yet(frame_here(lane, c, m, l->payload, l->size))) {
+            flow_retry(lane->engine, ACP_E_BUSY);
+            return;
+        } else {
+            late_drop(lane, at);
+        }
+    }
+    c->late_end = at;
+}
+
 void flow_recv_retry(acp_lane *lane, struct courier *c)
 {
     answers_late(lane, c);
     for (struct late *l; (l = c->late);) {
-        int rc = ACP_E_FULL;
-        if (reserve_ready(lane->engine))
-            rc = frame_here(lane, c, &l->message, l->size ? l->payload : NULL, l->size);
+        bool ready = reserve_ready(lane->engine);
+        int rc = ready ? frame_here(lane, c, &l->message, l->size ? l->payload : NULL, l->size) : ACP_E_FULL;
         if (not_yet(rc)) {
+            if (ready)
+                bring_late(lane, c, l->message.id);
             flow_retry(lane->engine, rc);
             return;
         }
@@ -295,22 +315,6 @@ void flow_recv_retry(acp_lane *lane, struct courier *c)
     c->late_end = &c->late;
     if (c->peer->lost)
         flow_recv_lost(lane, c);
-}
-
-/* Handles the deferred frames of messages that have begun: they need no room, but wait behind a frame that does. */
-static void bring_late(acp_lane *lane, struct courier *c, uint64_t stuck)
-{
-    struct late **at = &c->late;
-    for (struct late *l; (l = *at);) {
-        const struct message *m = &l->message;
-        if (m->kind == ACP_MAIL || m->kind == ACP_MAIL_SAID || m->id == stuck || !*delivery_of(c, m->id)) {
-            at = &l->next;
-        } else {
-            frame_here(lane, c, m, l->payload, l->size);
-            late_drop(lane, at);
-        }
-    }
-    c->late_end = at;
 }
 
 static void come_later(acp_lane *lane, struct courier *c, const struct message *m,

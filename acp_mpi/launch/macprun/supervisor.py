@@ -231,11 +231,11 @@ class Supervisor:
             self._server.fail(running.group.name, process.reason)
 
     def _note_all(self, running: Running, process: Started, code: int, reason: str) -> None:
-        """Note the end of a process, and with it of what it has started and not told of."""
-        self._note(running, process, code, reason)
+        """Note the end of what a process has started and not told of, and then its own."""
         for member in process.ranks.values():
             if not member.reason:
                 self._note(running, member, code or 1, f"srun ended: {reason}")
+        self._note(running, process, code, reason)
 
     def _lose_keeper(self) -> None:
         self._lost_keeper = True

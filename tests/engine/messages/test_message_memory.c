@@ -152,6 +152,58 @@ static void without_memory(struct cluster *c, uint32_t rank, acp_engine *e, acp_
     pages_give(p);
 }
 
+/* Sends numbers until one waits because rank 0 has no memory for it; the last number. */
+static acp_request *send_until_one_waits(acp_engine *e, acp_lane *lane, uint64_t *number)
+{
+    for (*number = 0;; ++*number) {
+        acp_request *r = isend(lane, 0, 2, number, 8);
+        if (r && acp_request_wait(e, r, 50000000) == ACP_E_TIMEOUT)
+            return r;
+        send_end_of(lane, r);
+    }
+}
+
+/* A receive asks for bytes that stayed with their sender: they pass a later message that has no memory here. */
+static void wanted_behind_what_has_no_memory(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { SIZE = 1000000 };
+    unsigned char *data = malloc(SIZE);
+    uint64_t word = 7, bound = box_of(e)->bound;
+    (void)c;
+    box_of(e)->bound = 64 << 10;
+    meet(e);
+    if (rank == 1) {
+        paint(data, SIZE, 5);
+        acp_ga_t blocks = fill_heap(lane); /* else the bytes move into it */
+        acp_request *large = isend(lane, 0, 1, data, SIZE);
+        post_message(lane, 0, 3, &word, 8);
+        meet(e);
+        acp_request *waits = send_until_one_waits(e, lane, &word);
+        meet(e);
+        acp_request *number = isend(lane, 0, 4, &word, 8); /* its receive is for all that came before */
+        send_end_of(lane, large);
+        send_end_of(lane, waits);
+        send_end_of(lane, number);
+        free_heap(lane, blocks);
+    } else {
+        take_message(lane, 1, 3, &word, 8);
+        acp_ga_t blocks = fill_heap(lane);
+        box_of(e)->bound = bound; /* now memory ends first */
+        meet(e);
+        meet(e);
+        CHECK(take_message(lane, 1, 1, data, SIZE).size == SIZE && painted(data, SIZE, 5));
+        free_heap(lane, blocks);
+        uint64_t last, number;
+        take_message(lane, 1, 4, &last, 8);
+        for (uint64_t i = 0; i <= last; i++) {
+            take_message(lane, 1, 2, &number, 8);
+            CHECK(number == i);
+        }
+    }
+    meet(e);
+    free(data);
+}
+
 int main(void)
 {
     static const cluster_body bodies[] = {past_the_bound, wanted_meanwhile, without_memory};
@@ -162,5 +214,9 @@ int main(void)
         cluster_run_each(&c, bodies, sizeof bodies / sizeof *bodies);
         cluster_stop(&c);
     }
+    struct cluster apart;
+    cluster_start(&apart, 2, 2, ACP_PATH_ANY, CLUSTER_SHARED);
+    cluster_run(&apart, wanted_behind_what_has_no_memory);
+    cluster_stop(&apart);
     return 0;
 }
