@@ -314,7 +314,7 @@ int flow_send_withdraw(acp_request *r, const uint64_t *note)
         rc = ACP_OK;
     else if (p && p->state == PARCEL_KEPT && !p->block)
         rc = ask_back(c, p, note);
-    else if (p && (p->state == PARCEL_TRIED || p->state == PARCEL_BACK))
+    else if (p && (p->state == PARCEL_TRIED || p->state == PARCEL_BACK || (p->state == PARCEL_BEGUN && !p->taken)))
         rc = ACP_E_BUSY; /* the peer is about to answer */
     if (rc == ACP_OK && note && p->state == PARCEL_WAITING && !ended) {
         parcel_settle(p, ACP_E_CANCELLED);

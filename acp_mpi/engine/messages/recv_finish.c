@@ -35,12 +35,13 @@ static int unpost(acp_lane *lane, acp_request *r)
 
 int acp_request_cancel(acp_lane *lane, acp_request *r)
 {
-    if (r->kind == REQUEST_SEND && r->over && r->status == ACP_E_CANCELLED)
-        return ACP_OK; /* the cancellation has been done then */
-    if (r->era != lane->engine->mail.era || r->over)
-        return lane_fail(lane, ACP_E_HANDLE, 0, 0);
-    int rc = r->kind == REQUEST_SEND ? message_send_queue_withdraw(lane, &r, NULL) : unpost(lane, r);
-    return rc == ACP_E_HANDLE ? lane_fail(lane, rc, 0, 0) : rc;
+    int rc = ACP_E_HANDLE;
+    if (r->era == lane->engine->mail.era && !r->over)
+        rc = r->kind == REQUEST_SEND ? message_send_queue_withdraw(lane, &r, NULL) : unpost(lane, r);
+    if (rc != ACP_E_HANDLE)
+        return rc;
+    bool done = r->kind == REQUEST_SEND && r->over && r->status == ACP_E_CANCELLED;
+    return done ? ACP_OK : lane_fail(lane, rc, 0, 0); /* the peer's answer has done it, maybe just now */
 }
 
 static void give_block(acp_lane *lane, struct heap *h, struct letter *l)

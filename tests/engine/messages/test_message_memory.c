@@ -152,6 +152,30 @@ static void without_memory(struct cluster *c, uint32_t rank, acp_engine *e, acp_
     pages_give(p);
 }
 
+/* The peer's answer takes a send back, also between two looks of its canceller. */
+static void taken_back(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { SIZE = 1000000, ROUNDS = 300 };
+    unsigned char *data = calloc(1, SIZE);
+    uint64_t bound = box_of(e)->bound;
+    (void)c;
+    box_of(e)->bound = 64 << 10;
+    acp_ga_t blocks = fill_heap(lane);
+    meet(e);
+    for (uint32_t i = 0; i < ROUNDS && rank == 1; i++) {
+        acp_request *r = isend(lane, 0, 1, data, SIZE);
+        struct timespec pause = {.tv_nsec = i * 1000};
+        nanosleep(&pause, NULL);
+        CHECK(AGAIN(acp_request_cancel(lane, r)) == ACP_OK);
+        CHECK(acp_request_end(lane, r, NULL) == ACP_E_CANCELLED);
+    }
+    meet(e);
+    free_heap(lane, blocks);
+    box_of(e)->bound = bound;
+    meet(e);
+    free(data);
+}
+
 /* Sends numbers until one waits because rank 0 has no memory for it; the last number. */
 static acp_request *send_until_one_waits(acp_engine *e, acp_lane *lane, uint64_t *number)
 {
@@ -216,6 +240,7 @@ int main(void)
     }
     struct cluster apart;
     cluster_start(&apart, 2, 2, ACP_PATH_ANY, CLUSTER_SHARED);
+    cluster_run(&apart, taken_back);
     cluster_run(&apart, wanted_behind_what_has_no_memory);
     cluster_stop(&apart);
     return 0;
