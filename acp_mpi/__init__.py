@@ -18,6 +18,7 @@ _ROOMS = {
         "waitall",
         "waitany",
     ),
+    "acp_mpi.comm.channels": ("ChannelStatistics",),
     "acp_mpi.comm.collectives.calls": (
         "allgather",
         "allreduce",
@@ -60,6 +61,7 @@ _ROOMS = {
     "acp_mpi.engine._engine": (
         "ANY_SOURCE",
         "ANY_TAG",
+        "Channel",
         "GA_NULL",
         "HANDLE_ALL",
         "HANDLE_CONT",
@@ -114,6 +116,7 @@ _ROOMS = {
         "query_starter_ga",
         "rank",
         "recv",
+        "select",
         "send",
         "sendrecv",
         "size",
@@ -129,6 +132,8 @@ _ROOMS = {
     "acp_mpi.errors": (
         "AddressError",
         "AlignmentError",
+        "ClosedError",
+        "EndOfChannel",
         "Error",
         "HeapFullError",
         "NotInitializedError",

@@ -3,6 +3,7 @@ from acp_mpi.comm import (
     waitall as waitall,
     waitany as waitany,
 )
+from acp_mpi.comm.channels import ChannelStatistics as ChannelStatistics
 from acp_mpi.comm.collectives.calls import (
     allgather as allgather,
     allreduce as allreduce,
@@ -45,6 +46,7 @@ from acp_mpi.engine import get_include as get_include
 from acp_mpi.engine._engine import (
     ANY_SOURCE as ANY_SOURCE,
     ANY_TAG as ANY_TAG,
+    Channel as Channel,
     GA_NULL as GA_NULL,
     HANDLE_ALL as HANDLE_ALL,
     HANDLE_CONT as HANDLE_CONT,
@@ -99,6 +101,7 @@ from acp_mpi.engine._engine import (
     query_starter_ga as query_starter_ga,
     rank as rank,
     recv as recv,
+    select as select,
     send as send,
     sendrecv as sendrecv,
     size as size,
@@ -114,6 +117,8 @@ from acp_mpi.engine._engine import (
 from acp_mpi.errors import (
     AddressError as AddressError,
     AlignmentError as AlignmentError,
+    ClosedError as ClosedError,
+    EndOfChannel as EndOfChannel,
     Error as Error,
     HeapFullError as HeapFullError,
     NotInitializedError as NotInitializedError,

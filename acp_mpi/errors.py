@@ -38,6 +38,14 @@ class FinalizingError(Error):
     """The rank that is needed, or all that could answer, are in `finalize` and will not come."""
 
 
+class EndOfChannel(Error, EOFError):
+    """The sender has closed the channel, and all that it sent is received."""
+
+
+class ClosedError(Error, ValueError):
+    """The channel is closed here, or by its receiver."""
+
+
 class TruncationError(Error):
     """A message is longer than the buffer that was to receive it."""
 

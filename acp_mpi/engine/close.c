@@ -1,6 +1,7 @@
 /* The end of an engine: peers are told, threads end, addresses die; mappings stay until their last user has let go of
  * them. docs/architecture.md ("Locks, and the end") tells what other threads may do. */
 #include "base/linux.h"
+#include "channels/channel_notes.h"
 #include "close.h"
 #include "collectives/background.h"
 #include "core/membarrier.h"
@@ -115,11 +116,6 @@ bool acp_engine_closed(const acp_engine *e)
     return e->control->phase == PHASE_CLOSED;
 }
 
-bool acp_engine_foreign(const acp_engine *e)
-{
-    return e->row.pid != (uint32_t)getpid();
-}
-
 /* A child keeps mappings, but no descriptor: a link of a dead parent must end. A wait in which a signal handler has
  * forked ends in the child, too. */
 void acp_engine_forked(acp_engine *e)
@@ -159,6 +155,7 @@ void close_destroy(acp_engine *e)
     window_free(e);
     op_table_close(e);
     requests_close(e);
+    channel_notes_end(e);
     pthread_mutex_destroy(&e->space);
     pthread_mutex_destroy(&e->progress.bell);
     pthread_mutex_destroy(&e->lock);

@@ -1,5 +1,6 @@
 /* An engine: creation, joining, reset, and queries of its ranks. Its end is in close.c. */
 #include "base/linux.h"
+#include "channels/channel_notes.h"
 #include "collectives/background.h"
 #include "core/membarrier.h"
 #include "core/rank_slot.h"
@@ -220,6 +221,7 @@ static int reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     name_service_reset(e);
     team_reset(e);
     flows_reset(e);
+    channel_notes_reset(e);
     e->slot_of_rank = identity ? NULL : rank_table_slots(e);
     e->rank = rank;
     for (uint32_t i = 0; i <= LANE_LOCKED; i++)

@@ -14,6 +14,7 @@
 #include "containers/map_bulk.h"
 #include "containers/sequence.h"
 #include "containers/workspace.h"
+#include "channels/channel_notes.h"
 #include "close.h"
 #include "collectives/background.h"
 #include "collectives/schedule.h"
@@ -133,6 +134,7 @@ static const struct poller locked[] = {
     {peer_liveness_due, peer_liveness_losses},
     {pending_due, protocol_retry},
     {flows_due, flows_push},
+    {channel_notes_due, channel_notes_poll},
     {NULL, NULL},
 };
 
@@ -174,6 +176,7 @@ static void lost(acp_lane *lane, struct peer *p)
     op_table_fail_peer(lane, p);
     links_lost(lane, p);
     flows_lost(lane, p);
+    channel_notes_lost(lane->engine, p);
     target_assist_forget(lane->engine, p);
     notices_tell(lane, p);
 }
@@ -217,6 +220,7 @@ const struct upcalls acp_upcalls = {
     .mail = flow_recv_frame,
     .name = name_service_serve,
     .signal = team_signal_arrived,
+    .channel = channel_notes_arrived,
     .doubted = doubt_heard,
     .signals_provide = team_signals_provide,
     .held_give = sender_heap_give,

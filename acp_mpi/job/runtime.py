@@ -199,6 +199,7 @@ def _close_all() -> None:
         _count = 0
         return
     error: BaseException | None = None
+    _engine.end_channels()
     try:
         _engine.complete()
     except TimeoutError:  # no operation's: a signal handler's
@@ -308,6 +309,7 @@ def reset(rank: int) -> None:
 
     _engine.demand("reset")
     _engine.complete()
+    _engine.end_channels()
     _engine.meet("reset", _EXCHANGE)
     has_grown = len(_engine.together()) < _engine.procs()  # one rank alone may know that
     told = [said or (None, False) for said in allgather((rank, has_grown), "reset")]

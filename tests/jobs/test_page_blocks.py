@@ -30,6 +30,7 @@ with acp.init():
 BEGIN = "import acp_mpi as acp\nacp.init()\n"
 # Programs in Python of two ranks, with what a page takes for granted.
 PROGRAMS = {
+    "docs/channels.md": "",
     "docs/collectives.md": "",
     "docs/containers.md": BEGIN,
     "docs/messages.md": "",

@@ -3,6 +3,8 @@
 #include "base/linux.h"
 #include "core/rank_slot.h"
 
+#include <unistd.h>
+
 uint64_t acp_now(void)
 {
     return linux_now_ns();
@@ -21,6 +23,11 @@ const char *acp_status_name(int status)
         "a message of another type"};
     int i = -status;
     return i >= 0 && i < (int)(sizeof names / sizeof *names) ? names[i] : "unknown status";
+}
+
+bool acp_engine_foreign(const acp_engine *e)
+{
+    return e->row.pid != (uint32_t)getpid();
 }
 
 uint32_t acp_rank(const acp_engine *e)

@@ -29,6 +29,7 @@ typedef enum acp_kind {
     ACP_GUEST, ACP_MAIL, ACP_MAIL_PART, ACP_MAIL_SAID, ACP_MAIL_WHERE, /* their contents: flow.h */
     ACP_ROWS,
     ACP_NEWS, /* a request: which ranks have gone or are leaving; the receiver reports later ones at once */
+    ACP_CHANNEL, /* of ends of channels: channel_notes.c */
     ACP_DOUBT, /* by a ring: is the command still there, or was it lost? */
     ACP_SESSION = 64, ACP_ACK, ACP_PROBE, ACP_NEWCOMER, /* of links themselves */
 } acp_kind;

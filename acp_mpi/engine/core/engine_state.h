@@ -3,6 +3,7 @@
 #define ACP_ENGINE_STATE_H
 
 #include "core/lane.h"
+#include "core/state/channels.h"
 #include "core/state/collectives.h"
 #include "core/state/containers.h"
 #include "core/state/fence.h"
@@ -43,6 +44,7 @@ struct acp_engine {
     struct collectives_state collectives;
     struct sync_state sync;
     struct containers_state containers;
+    struct channels_state channels;
 };
 
 static_assert(offsetof(acp_engine, ops) == 0, "the words that each call looks at come first");

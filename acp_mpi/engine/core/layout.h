@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define LAYOUT_MAGIC 0x314d454d50434121ull /* "!ACPMEM1" */
-#define LAYOUT_VERSION 29 /* a byte; of all that processes share or send to each other */
+#define LAYOUT_VERSION 30 /* a byte; of all that processes share or send to each other */
 
 /* The largest pages that a kernel of this processor may have: mappings begin at a multiple, on all hosts of a job
  * alike. On aarch64 kernels are built with 4, 16 or 64 KiB. */
@@ -229,6 +229,7 @@ struct doors {
     _Alignas(64) _Atomic uint32_t event;
     _Atomic uint32_t dozing;
     _Atomic uint32_t looks; /* for which peers ask */
+    _Atomic uint32_t channels; /* a channel has changed for which a thread of the owner waits */
     _Alignas(64) _Atomic uint64_t tail; /* a hint: the state of the cells decides */
     struct attach_line lines[ATTACH_LINES];
     struct barrier_entry barriers[BARRIER_ENTRIES];

@@ -64,7 +64,7 @@ struct upcalls {
     void (*window_help)(acp_engine *e, acp_handle_t handle);
 
     /* of operations: messages for rooms above, by kind, and the memory that their answers need */
-    message_handler *guest, *mail, *name, *signal;
+    message_handler *guest, *mail, *name, *signal, *channel;
     message_handler *doubted; /* not above, but it may end any operation */
     bool (*signals_provide)(acp_engine *e);
 

@@ -170,6 +170,9 @@ void target_arrived(acp_lane *lane, struct peer *from, struct link *link,
         if (link)
             e->up->mail(lane, from, link, m, payload, size);
         break;
+    case ACP_CHANNEL:
+        e->up->channel(lane, from, link, m, payload, size);
+        break;
     case ACP_DOUBT:
         e->up->doubted(lane, from, link, m, payload, size);
         break;

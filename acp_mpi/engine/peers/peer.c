@@ -191,6 +191,14 @@ void peer_must_look(acp_engine *e, const struct peer *p, uint32_t at)
     doorbell_ring(e, p);
 }
 
+void peer_channel_changed(acp_engine *e, const struct peer *p)
+{
+    atomic_store(&p->shm.doors->channels, 1);
+    doorbell_wake(p->shm.doors);
+    if (atomic_load(&p->shm.control->asleep))
+        doorbell_ring(e, p);
+}
+
 bool peer_own_shortage(int error)
 {
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;

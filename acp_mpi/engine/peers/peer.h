@@ -15,6 +15,7 @@ void peer_watch(acp_engine *e, struct peer *p);
 /* The error of process_vm_* on a peer: true if the system does not permit it, and so would not the next time. */
 bool peer_vm_refused(struct peer *p, int error);
 void peer_must_look(acp_engine *e, const struct peer *p, uint32_t at); /* LOOK_*: rings for its leader, too */
+void peer_channel_changed(acp_engine *e, const struct peer *p); /* its threads that wait, and its leader, look again */
 bool peer_own_shortage(int error); /* an error for want of something of this process, not of the peer */
 void peer_said_leaving(acp_engine *e, struct peer *p); /* it ends without the others */
 void peer_mark_lost(acp_engine *e, struct peer *p); /* from anywhere; the leader does the rest */

@@ -31,6 +31,9 @@ cdef extern from "core/engine.h" nogil:
         ACP_E_DAMAGED
         ACP_E_TRUNCATED
         ACP_E_TAKEN
+        ACP_E_DESTROYED
+        ACP_E_LEFT
+        ACP_E_MISMATCH
         ACP_TICK_SIGNAL
         ACP_TICK_ALONE
     ctypedef enum acp_kind:

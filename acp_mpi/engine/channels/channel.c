@@ -1,0 +1,579 @@
+/* Sending and receiving by a channel: slots of the ring, the turn of threads, and waits. Between processes of a node both
+ * ends use the ring by load and store; else slots travel as frames (channel_notes.c). */
+#include "channels/channel.h"
+#include "base/likely.h"
+#include "base/linux.h"
+#include "channels/channel_notes.h"
+#include "core/rank_slot.h"
+#include "core/state/peer.h"
+#include "memory/heap.h"
+#include "messages/mailbox.h"
+#include "operations/any_source.h"
+#include "peers/newcomers.h"
+#include "peers/peer.h"
+#include "progress/doorbell.h"
+#include "progress/progress.h"
+#include "progress/wait.h"
+#include "transport/link.h"
+#include "transport/link_io.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOKS 2000u /* before a wait that costs more */
+#define YIELDS 16u  /* the same where other threads want this processor */
+
+static_assert(ACP_CHANNEL_SIZE_MOST <= CHANNEL_REST, "the size of a slot is in its stamp");
+
+static uint64_t stride_of(uint64_t size)
+{
+    return (size + 8 + 63) & ~(uint64_t)63;
+}
+
+uint64_t acp_channel_bytes(uint64_t size, uint32_t slots)
+{
+    return CHANNEL_HEAD + slots * stride_of(size) + 48; /* blocks begin at multiples of 16 */
+}
+
+struct channel_ring *channel_enter(acp_channel *c)
+{
+    struct channel_ring *ring = NULL;
+    atomic_fetch_add(&c->inside, 1);
+    bool gone = atomic_load(&c->closed) || (c->shape.sends && c->peer->lost); /* its memory may be unmapped */
+    if (gone || !(ring = atomic_load(&c->ring)))
+        atomic_fetch_sub(&c->inside, 1);
+    return ring;
+}
+
+void channel_leave(acp_channel *c)
+{
+    atomic_fetch_sub(&c->inside, 1);
+}
+
+/* Its leader and its waiting threads look at the ring. */
+void channel_wake_peer(acp_channel *c)
+{
+    struct peer *p = c->peer;
+    if (p->relation != RELATION_NODE || p->lost)
+        return;
+    peer_channel_changed(c->engine, p);
+}
+
+/* Threads of this process that wait look again. */
+static void wake_here(acp_engine *e)
+{
+    progress_event(e);
+    if (atomic_load(&e->control->asleep))
+        doorbell_kick(e);
+}
+
+void channel_publish(acp_channel *c, struct channel_ring *ring, uint64_t number, uint64_t stamp)
+{
+    __atomic_store_n(channel_stamp(c, ring, number), stamp, __ATOMIC_SEQ_CST);
+    if (atomic_load(&ring->receivers_wait) && c->shape.sends)
+        channel_wake_peer(c);
+}
+
+/* The receiver's ring, in a block of its heap. */
+static void make_ring(acp_channel *c, acp_ga_t ga)
+{
+    struct heap *h = mailbox_heap(c->engine, c->engine->job.own);
+    c->block = acp_ga_offset(ga) - h->position;
+    struct channel_ring *ring = (void *)(h->base + ((c->block + 63) & ~(uint64_t)63));
+    memset(ring, 0, sizeof *ring);
+    for (uint32_t i = 0; i < c->shape.slots; i++)
+        *channel_stamp(c, ring, i) = 0;
+    atomic_store(&ring->word, c->nonce);
+    atomic_store(&c->ring, ring);
+}
+
+int acp_channel_new(acp_lane *lane, uint32_t rank, const acp_channel_shape *shape, acp_ga_t ga, acp_channel **end)
+{
+    acp_engine *e = lane->engine;
+    struct peer *p = newcomers_find(e, rank) ? peer_of_slot(e, rank_slot_of(e, rank)) : NULL;
+    acp_channel *c = p ? calloc(1, sizeof *c) : NULL;
+    if (c && !shape->sends)
+        c->held = calloc(shape->slots, 1);
+    if (!c || (!shape->sends && !c->held)) {
+        free(c);
+        return lane_fail(lane, p ? ACP_E_SYSTEM : ACP_E_RANK, 0, sizeof *c);
+    }
+    c->engine = e;
+    c->peer = p;
+    c->shape = *shape;
+    c->stride = stride_of(shape->size);
+    c->kept = true;
+    pthread_mutex_lock(&e->lock);
+    c->nonce = (e->row.nonce ^ (e->channels.serial + 1) * 0x9e3779b97f4a7c15ull) << 1 | (uint64_t)1 << 63;
+    if (!shape->sends)
+        make_ring(c, ga);
+    int rc = channel_notes_offer(c);
+    pthread_mutex_unlock(&e->lock);
+    if (rc != ACP_OK) {
+        free(c->held);
+        free(c);
+        return lane_fail(lane, rc, 0, sizeof *c);
+    }
+    acp_engine_hold(e);
+    *end = c;
+    return ACP_OK;
+}
+
+/* The sender looks for the ring, once it knows of it. */
+static void connect_to(acp_channel *c)
+{
+    struct heap *h = c->peer->mail.far ? NULL : mailbox_heap(c->engine, c->peer);
+    uint64_t bytes = acp_channel_bytes(c->shape.size, c->shape.slots) - 48, nonce = c->their_nonce, at = c->their_ring;
+    if (!h) {
+        atomic_store(&c->way, CHANNEL_FAR);
+        return;
+    }
+    if (at % 64 || at <= h->first || bytes > h->span || at > h->span - bytes) {
+        atomic_store(&c->mismatched, true);
+        return;
+    }
+    struct channel_ring *ring = (void *)(h->base + at);
+    if (!atomic_compare_exchange_strong(&ring->word, &nonce, nonce | CHANNEL_CONNECTED)) {
+        atomic_store(&c->peer_closed, true); /* its note is under way */
+        return;
+    }
+    atomic_store(&c->ring, ring);
+    atomic_store(&c->way, CHANNEL_NEAR);
+}
+
+static bool has_free_slot(acp_channel *c)
+{
+    uint64_t next = atomic_load(&c->next), taken = atomic_load(&c->taken);
+    if (next - taken < c->shape.slots)
+        return true;
+    struct channel_ring *ring = channel_enter(c);
+    if (!ring)
+        return false;
+    uint64_t now = atomic_load(&ring->taken);
+    channel_leave(c);
+    if (now - taken > c->shape.slots) /* damaged */
+        return false;
+    atomic_store(&c->taken, now);
+    return next - now < c->shape.slots;
+}
+
+static uint64_t stamp_here(acp_channel *c)
+{
+    uint64_t next = atomic_load(&c->next), stamp = 0;
+    struct channel_ring *ring = channel_enter(c);
+    if (ring) {
+        stamp = __atomic_load_n(channel_stamp(c, ring, next), __ATOMIC_SEQ_CST);
+        channel_leave(c);
+    }
+    return (stamp ^ channel_mark(next)) >> 40 || !stamp ? 0 : stamp;
+}
+
+/* What a call would return now; ACP_E_BUSY: it would wait. */
+static int state_of(acp_channel *c)
+{
+    bool over = atomic_load(&c->peer_closed); /* before the look at the ring, as the next */
+    int gone = peer_gone(c->engine, c->peer);
+    if (atomic_load(&c->closed) || atomic_load(&c->engine->stopping)) /* also in a forked child */
+        return ACP_E_DESTROYED;
+    if (atomic_load(&c->mismatched))
+        return ACP_E_MISMATCH;
+    if (c->shape.sends) {
+        if (over)
+            return ACP_E_LEFT;
+        if (gone != ACP_OK)
+            return gone;
+        return atomic_load(&c->met) && (c->way == CHANNEL_UNKNOWN || has_free_slot(c)) ? ACP_OK : ACP_E_BUSY;
+    }
+    if (stamp_here(c))
+        return ACP_OK;
+    if (atomic_load(&c->next) - atomic_load(&c->taken) == c->shape.slots)
+        return ACP_E_FULL;
+    return over ? ACP_E_LEFT : gone != ACP_OK ? gone : ACP_E_BUSY;
+}
+
+int acp_channel_state(acp_channel *c)
+{
+    return state_of(c);
+}
+
+bool acp_channel_is_far(const acp_channel *c)
+{
+    return c->way == CHANNEL_FAR;
+}
+
+struct channel_wait {
+    acp_channel *const *ends;
+    uint32_t count, which;
+    uint64_t thread; /* takes the turn, too; 0: does not want it */
+    bool mine, armed;
+    int rc;
+};
+
+static bool look_at_ends(struct channel_wait *w)
+{
+    for (uint32_t i = 0; i < w->count; i++) {
+        uint32_t at = (w->which + i) % w->count;
+        w->rc = state_of(w->ends[at]);
+        if (w->rc != ACP_E_BUSY) {
+            w->which = at;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool end_stands(struct channel_wait *w)
+{
+    uint64_t none = 0;
+    if (w->thread && !w->mine) {
+        w->mine = atomic_compare_exchange_strong(&w->ends[0]->turn, &none, w->thread);
+        w->rc = atomic_load(&w->ends[0]->closed) ? ACP_E_DESTROYED : ACP_E_BUSY;
+        if (!w->mine)
+            return w->rc != ACP_E_BUSY;
+    }
+    return look_at_ends(w);
+}
+
+/* The other end wakes this process from now on, or no more. A receiver has its ring from the begin; a sender that has
+ * none yet waits for a note, and does not count among those that the ring wakes when it gets one meanwhile. */
+static void arm(struct channel_wait *w, bool on)
+{
+    for (uint32_t i = 0; i < w->count && (on || w->armed); i++) {
+        acp_channel *c = w->ends[i];
+        struct channel_ring *ring = channel_enter(c);
+        if (!ring)
+            continue;
+        atomic_fetch_add(c->shape.sends ? &ring->senders_wait : &ring->receivers_wait, on ? 1u : UINT32_MAX);
+        channel_leave(c);
+        w->armed = true;
+    }
+}
+
+static bool end_is_ready(void *context)
+{
+    return end_stands(context);
+}
+
+static void watch_other_ends(acp_engine *e, const void *whom)
+{
+    const struct channel_wait *w = whom;
+    for (uint32_t i = 0; i < w->count; i++) {
+        peer_watch(e, w->ends[i]->peer);
+        link_watch(e, w->ends[i]->peer, COURIER_COLOR);
+    }
+}
+
+/* Yields where the other end may need this processor. */
+static bool comes_soon(struct channel_wait *w)
+{
+    const acp_engine *e = w->ends[0]->engine;
+    uint32_t looks = e->progress.crowded ? YIELDS : LOOKS;
+    for (uint32_t i = 0; i < looks; i++) {
+        if (end_stands(w))
+            return true;
+        if (e->progress.crowded)
+            sched_yield();
+        else
+            linux_cpu_relax();
+        if (w->ends[0]->way == CHANNEL_FAR || peers_apart(e)) /* this thread may have to lead */
+            return false;
+    }
+    return false;
+}
+
+static int ends_await(struct channel_wait *w, int64_t timeout_ns, acp_doing doing)
+{
+    acp_engine *e = w->ends[0]->engine;
+    if (end_stands(w))
+        return ACP_OK;
+    if (timeout_ns == 0)
+        return ACP_E_TIMEOUT;
+    for (uint32_t i = 0; i < w->count; i++)
+        atomic_fetch_add_explicit(&w->ends[i]->waits, 1, memory_order_relaxed);
+    if (comes_soon(w))
+        return ACP_OK;
+    const struct awaited what = {end_is_ready, w, watch_other_ends, NULL, w};
+    arm(w, true);
+    int rc = any_source_wait(e, &what, timeout_ns, doing);
+    arm(w, false);
+    return rc;
+}
+
+void acp_channel_give_turn(acp_channel *c)
+{
+    atomic_store(&c->turn, 0);
+    if (atomic_load(&c->turn_waiters))
+        wake_here(c->engine);
+}
+
+/* The turn, and something to do with it. */
+static int obtain(acp_channel *c, int64_t timeout_ns)
+{
+    acp_doing doing = c->shape.sends ? ACP_DOING_SEND : ACP_DOING_RECEIVE;
+    struct channel_wait w = {.ends = &c, .count = 1, .thread = (uint64_t)pthread_self(), .rc = ACP_E_BUSY};
+    uint64_t start = timeout_ns == ACP_FOREVER || timeout_ns == 0 ? 0 : linux_now_ns();
+    int rc;
+    if (atomic_load(&c->turn) == w.thread)
+        return ACP_E_HANDLE;
+    atomic_fetch_add(&c->turn_waiters, 1);
+    for (;;) {
+        rc = ends_await(&w, timeout_ns && start ? wait_left(timeout_ns, start) : timeout_ns, doing);
+        rc = rc == ACP_OK ? w.rc : rc;
+        if (rc != ACP_OK || !c->shape.sends || c->way != CHANNEL_UNKNOWN)
+            break;
+        connect_to(c);
+    }
+    atomic_fetch_sub(&c->turn_waiters, 1);
+    if (rc != ACP_OK && w.mine)
+        acp_channel_give_turn(c);
+    return rc;
+}
+
+/* A later piece of a message goes on with the turn of the first. */
+static int piece_go_on(acp_channel *c, int64_t timeout_ns)
+{
+    struct channel_wait w = {.ends = &c, .count = 1};
+    int rc = ends_await(&w, timeout_ns, c->shape.sends ? ACP_DOING_SEND : ACP_DOING_RECEIVE);
+    return rc == ACP_OK ? w.rc : rc;
+}
+
+int acp_channel_open(acp_channel *c, int64_t timeout_ns)
+{
+    return obtain(c, timeout_ns);
+}
+
+int acp_channel_open_next(acp_channel *c, int64_t timeout_ns)
+{
+    return piece_go_on(c, timeout_ns);
+}
+
+void *acp_channel_slot(acp_channel *c)
+{
+    struct channel_ring *ring = atomic_load(&c->ring);
+    if (c->way == CHANNEL_NEAR)
+        return ring ? channel_stamp(c, ring, c->next) + 1 : NULL;
+    if (!c->held)
+        c->held = malloc(c->shape.size ? c->shape.size : 1);
+    return c->held;
+}
+
+void acp_channel_reserve(acp_channel *c, bool begins)
+{
+    acp_engine *e = c->engine;
+    if (acp_engine_foreign(e))
+        return;
+    pthread_mutex_lock(&e->lock);
+    c->reserved = begins;
+    if (!begins && c->closed && !e->stopping) {
+        channel_notes_close(c);
+        channel_notes_reap(e);
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+static bool link_has_room(void *context)
+{
+    acp_channel *c = context;
+    pthread_mutex_lock(&c->engine->lock);
+    const struct link *link = c->peer->tcp.links[COURIER_COLOR];
+    bool room = !link || link_io_room(link) || c->peer->lost || c->closed || c->peer_closed;
+    pthread_mutex_unlock(&c->engine->lock);
+    return room;
+}
+
+static int send_far(acp_channel *c, const unsigned char *data, uint64_t size, uint64_t stamp)
+{
+    acp_engine *e = c->engine;
+    uint64_t at = 0;
+    int rc;
+    do {
+        uint64_t part = size - at < CHANNEL_FRAME ? size - at : CHANNEL_FRAME;
+        bool last = at + part == size;
+        if (!link_has_room(c) && (rc = wait_ready(e, link_has_room, c, ACP_FOREVER, ACP_DOING_SEND)) != ACP_OK)
+            return rc; /* nothing of the slot is visible */
+        rc = atomic_load(&c->closed)        ? ACP_E_DESTROYED
+             : atomic_load(&c->peer_closed) ? ACP_E_LEFT
+             : c->peer->lost                ? ACP_E_LOST
+                                            : ACP_OK;
+        if (rc != ACP_OK)
+            return rc;
+        pthread_mutex_lock(&e->lock);
+        rc = channel_notes_part(c, c->next, at, data ? data + at : NULL, part, last ? stamp : 0);
+        pthread_mutex_unlock(&e->lock);
+        if (rc != ACP_OK)
+            return rc;
+        at += part;
+    } while (at < size);
+    return ACP_OK;
+}
+
+int acp_channel_commit(acp_channel *c, const void *data, uint64_t size, uint64_t rest, bool first)
+{
+    uint64_t number = c->next, stamp = channel_mark(number) | (first ? CHANNEL_FIRST : 0) | rest;
+    if (c->way == CHANNEL_FAR) {
+        int rc = send_far(c, data, size, stamp);
+        if (rc != ACP_OK)
+            return rc;
+    } else {
+        struct channel_ring *ring = channel_enter(c);
+        if (!ring)
+            return ACP_E_DESTROYED;
+        void *slot = channel_stamp(c, ring, number) + 1;
+        if (size && data != slot)
+            memcpy(slot, data, size);
+        channel_publish(c, ring, number, stamp);
+        channel_leave(c);
+    }
+    atomic_store(&c->next, number + 1);
+    if (first)
+        atomic_fetch_add_explicit(&c->messages, 1, memory_order_relaxed);
+    return ACP_OK;
+}
+
+static int take_piece(acp_channel *c, acp_piece *piece)
+{
+    uint64_t number = c->next, stamp = stamp_here(c);
+    struct channel_ring *ring = stamp ? channel_enter(c) : NULL;
+    if (!ring)
+        return ACP_E_DESTROYED;
+    uint64_t rest = stamp & CHANNEL_REST;
+    *piece = (acp_piece){.data = channel_stamp(c, ring, number) + 1, .number = number, .rest = rest,
+                         .size = rest < c->shape.size ? rest : c->shape.size, .first = stamp & CHANNEL_FIRST};
+    c->held[number % c->shape.slots] = 1;
+    atomic_store(&c->next, number + 1);
+    channel_leave(c);
+    if (rest <= c->shape.size)
+        atomic_fetch_add_explicit(&c->messages, 1, memory_order_relaxed);
+    return ACP_OK;
+}
+
+int acp_channel_take(acp_channel *c, int64_t timeout_ns, acp_piece *piece)
+{
+    int rc = obtain(c, timeout_ns);
+    if (rc == ACP_OK && (rc = take_piece(c, piece)) != ACP_OK)
+        acp_channel_give_turn(c);
+    return rc;
+}
+
+int acp_channel_take_next(acp_channel *c, int64_t timeout_ns, acp_piece *piece)
+{
+    int rc = piece_go_on(c, timeout_ns);
+    return rc == ACP_OK ? take_piece(c, piece) : rc;
+}
+
+static void order_lock(acp_channel *c)
+{
+    while (atomic_exchange_explicit(&c->order, 1, memory_order_acquire))
+        sched_yield();
+}
+
+/* Slots go back in order: that of a view behind an older one waits for it. */
+void acp_channel_release(acp_channel *c, uint64_t number)
+{
+    if (atomic_load(&c->engine->stopping)) /* in a forked child, too: the parent's views live */
+        return;
+    struct channel_ring *ring = channel_enter(c);
+    uint64_t credit = 0;
+    order_lock(c);
+    c->held[number % c->shape.slots] = 0;
+    uint64_t taken = atomic_load(&c->taken), next = atomic_load(&c->next), before = taken;
+    while (taken < next && !c->held[taken % c->shape.slots])
+        taken++;
+    atomic_store(&c->taken, taken);
+    if (c->way == CHANNEL_FAR && taken - c->credited >= (c->shape.slots + 1) / 2)
+        credit = c->credited = taken;
+    if (ring && taken != before)
+        atomic_store(&ring->taken, taken);
+    atomic_store_explicit(&c->order, 0, memory_order_release);
+    if (ring && taken != before && atomic_load(&ring->senders_wait))
+        channel_wake_peer(c);
+    if (ring)
+        channel_leave(c);
+    if (!credit && ring)
+        return;
+    acp_engine *e = c->engine;
+    pthread_mutex_lock(&e->lock);
+    if (credit && !c->closed)
+        channel_notes_credit(c, credit);
+    else
+        channel_notes_reap(e); /* of a closed end: that was the last view */
+    pthread_mutex_unlock(&e->lock);
+}
+
+int acp_channel_select(acp_channel *const *ends, uint32_t count, uint32_t from, int64_t timeout_ns, uint32_t *which)
+{
+    struct channel_wait w = {.ends = ends, .count = count, .which = from % count};
+    int rc = ends_await(&w, timeout_ns, ACP_DOING_RECEIVE);
+    *which = w.which;
+    return rc;
+}
+
+void acp_channel_look_at(acp_channel *c, acp_channel_look *out)
+{
+    uint64_t next = atomic_load(&c->next), taken = atomic_load(&c->taken);
+    *out = (acp_channel_look){.connected = c->met, .closed = c->closed, .messages = c->messages, .waits = c->waits};
+    if (c->met)
+        out->other = c->other;
+    struct channel_ring *ring = channel_enter(c);
+    if (!c->shape.sends)
+        out->held = next - taken;
+    else
+        out->pending = next - (ring ? atomic_load(&ring->taken) : taken);
+    while (ring && !c->shape.sends && out->pending < c->shape.slots &&
+           !((__atomic_load_n(channel_stamp(c, ring, next + out->pending), __ATOMIC_ACQUIRE) ^
+              channel_mark(next + out->pending)) >> 40))
+        out->pending++;
+    if (ring)
+        channel_leave(c);
+}
+
+static void close_end(acp_channel *c)
+{
+    acp_engine *e = c->engine;
+    if (atomic_exchange(&c->closed, true) || acp_engine_foreign(e))
+        return;
+    if (!e->stopping)
+        progress_wake(e); /* threads that wait at it */
+    while (atomic_load(&c->inside))
+        sched_yield();
+    if (e->stopping)
+        return;
+    peer_watch(e, c->peer); /* what its death would leave here is given back */
+    pthread_mutex_lock(&e->lock);
+    channel_notes_close(c);
+    channel_notes_reap(e);
+    pthread_mutex_unlock(&e->lock);
+}
+
+void acp_channel_close(acp_channel *c)
+{
+    close_end(c);
+}
+
+void acp_channel_free(acp_channel *c)
+{
+    acp_engine *e = c->engine;
+    close_end(c);
+    if (acp_engine_foreign(e))
+        return; /* a child has none of the parent's threads, and frees nothing */
+    pthread_mutex_lock(&e->lock);
+    c->kept = false;
+    channel_notes_reap(e);
+    pthread_mutex_unlock(&e->lock);
+    acp_engine_free(e);
+}
+
+void acp_channels_end(acp_engine *e)
+{
+    bool more = true;
+    for (uint64_t i = 0; more; i++) {
+        pthread_mutex_lock(&e->lock);
+        more = i < e->channels.room;
+        acp_channel *c = more ? e->channels.ends[i] : NULL;
+        bool open = c && !c->closed; /* one that is closed may be freed when the lock is given back */
+        pthread_mutex_unlock(&e->lock);
+        if (open)
+            close_end(c);
+    }
+}

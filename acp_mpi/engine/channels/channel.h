@@ -1,0 +1,73 @@
+/* An end of a channel, and the ring that both ends of a node see. */
+#ifndef ACP_CHANNEL_H
+#define ACP_CHANNEL_H
+
+#include "core/channels.h"
+#include "core/engine_state.h"
+
+struct peer;
+
+#define CHANNEL_HEAD ((uint64_t)128)
+#define CHANNEL_CONNECTED 1u /* bit of `word`: the sender writes into the ring by store */
+
+/* In the receiver's heap, at a multiple of a line; the slots follow. */
+struct channel_ring {
+    _Atomic uint64_t word; /* the end's nonce, and CHANNEL_CONNECTED; 0: no ring is here any more */
+    _Atomic uint32_t receivers_wait, senders_wait; /* threads that are to be woken */
+    unsigned char spare[48];
+    _Atomic uint64_t taken; /* slots that have been given back */
+    unsigned char spare_too[56];
+};
+
+static_assert(sizeof(struct channel_ring) == CHANNEL_HEAD, "two lines");
+
+enum channel_way { CHANNEL_UNKNOWN = 0, CHANNEL_NEAR, CHANNEL_FAR };
+
+struct acp_channel {
+    acp_engine *engine;
+    struct peer *peer;
+    acp_channel *unmet_next;
+    uint64_t id; /* its place, and its serial << 32 */
+    acp_channel_shape shape, other;
+    uint64_t stride;
+    uint64_t nonce;
+    uint64_t theirs, their_ring, their_nonce; /* once met: the other end's id; where its ring is in its heap */
+    struct channel_ring *_Atomic ring; /* the receiver's own; the sender's, if it is near */
+    uint64_t block; /* of the own heap; 0: none, or given back. With the engine's lock */
+    uint64_t era;
+    uint32_t place;
+    bool kept; /* by its owner in the program; with the engine's lock */
+    bool told; /* the other end knows that it is closed; likewise */
+    bool reserved; /* the program writes into a slot: the ring must stay; likewise */
+    _Atomic uint32_t way;    /* enum channel_way, of the sender; of the receiver FAR once a frame has come */
+    _Atomic bool met, mismatched, peer_closed, closed;
+    _Atomic uint32_t inside;  /* threads that touch the ring */
+    _Atomic uint64_t turn;    /* the thread that has it; 0: none */
+    _Atomic uint32_t turn_waiters;
+    _Atomic uint64_t next;    /* number of the next slot to be filled, or taken */
+    _Atomic uint64_t taken;   /* slots given back: by the receiver, or as far as the sender knows */
+    uint64_t credited;        /* slots given back of which a sender elsewhere has been told */
+    _Atomic uint32_t order;   /* lock of `held`, `taken` and `credited`: a few stores long */
+    unsigned char *held;      /* by slot: taken and not given back; of a sender: room for a slot elsewhere */
+    _Atomic uint64_t messages, waits;
+};
+
+static inline uint64_t *channel_stamp(const struct acp_channel *c, struct channel_ring *ring, uint64_t number)
+{
+    return (uint64_t *)(void *)((unsigned char *)ring + CHANNEL_HEAD + number % c->shape.slots * c->stride);
+}
+
+/* number + 1, the first piece of a message, its bytes from this piece on. */
+#define CHANNEL_FIRST ((uint64_t)1 << 39)
+#define CHANNEL_REST (CHANNEL_FIRST - 1)
+
+static inline uint64_t channel_mark(uint64_t number) { return (number + 1) << 40; }
+
+/* The slot of a frame is full. */
+void channel_publish(struct acp_channel *c, struct channel_ring *ring, uint64_t number, uint64_t stamp);
+void channel_wake_peer(struct acp_channel *c);
+/* Brackets a look into the ring; NULL: the end is closed, or has none. */
+struct channel_ring *channel_enter(struct acp_channel *c);
+void channel_leave(struct acp_channel *c);
+
+#endif

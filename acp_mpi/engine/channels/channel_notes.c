@@ -1,0 +1,344 @@
+/* Notes between the processes of two ends. The k-th end that one process creates for another meets the k-th that this
+ * one creates for it, in the other direction: each end is offered to the other process, and offers come in order. An end
+ * that is closed before it is met stays until then, without its memory.
+ *
+ *   OFFER   an end: its id and shape, and where its ring is
+ *   CLOSE   the other end is closed; behind all that it has sent
+ *   PART    by link: bytes of a slot; the last part publishes it
+ *   CREDIT  by link: slots that have been given back */
+#include "channels/channel_notes.h"
+#include "channels/channel.h"
+#include "core/state/peer.h"
+#include "memory/heap.h"
+#include "messages/mailbox.h"
+#include "operations/protocol_tcp.h"
+#include "operations/route.h"
+#include "peers/peer.h"
+#include "progress/doorbell.h"
+#include "progress/progress.h"
+#include "transport/link.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum note { NOTE_OFFER = 1, NOTE_CLOSE, NOTE_PART, NOTE_CREDIT }; /* flags of ACP_CHANNEL */
+
+struct channel_offer {
+    struct channel_offer *next;
+    struct peer *from;
+    struct message note;
+};
+
+/* All of one end on one way, so that they come in order. */
+static int send_note(acp_channel *c, struct message *m, const void *payload, uint64_t size)
+{
+    acp_engine *e = c->engine;
+    acp_lane *lane = &e->lanes[LANE_LOCKED];
+    m->kind = ACP_CHANNEL;
+    m->from = e->self;
+    if (c->peer->lost)
+        return ACP_E_LOST;
+    if (c->way == CHANNEL_FAR)
+        return protocol_tcp_command(lane, c->peer, COURIER_COLOR, m, payload, size);
+    return route_road(e, c->peer)->send(lane, c->peer, COURIER_COLOR, m);
+}
+
+/* A free place, from the last one on. */
+static bool find_place(acp_engine *e, uint32_t *place)
+{
+    struct channels_state *s = &e->channels;
+    for (uint32_t i = 1; i <= s->room && i <= 64; i++)
+        if (!s->ends[(s->place + i) % s->room]) {
+            *place = s->place = (uint32_t)((s->place + i) % s->room);
+            return true;
+        }
+    uint64_t room = s->room ? s->room * 2 : 16;
+    acp_channel **grown = room <= UINT32_MAX / 2 ? realloc(s->ends, room * sizeof *grown) : NULL;
+    if (!grown)
+        return false;
+    memset(grown + s->room, 0, (room - s->room) * sizeof *grown);
+    *place = s->place = (uint32_t)s->room;
+    s->ends = grown;
+    s->room = room;
+    return true;
+}
+
+static acp_channel *find(acp_engine *e, uint64_t id, const struct peer *from)
+{
+    uint32_t place = (uint32_t)id;
+    acp_channel *c = place < e->channels.room ? e->channels.ends[place] : NULL;
+    return c && c->id == id && c->peer == from ? c : NULL;
+}
+
+static void say_closed(acp_channel *c)
+{
+    struct message m = {.flags = NOTE_CLOSE, .id = c->theirs};
+    if (c->reserved) /* later: the other end would give the ring back */
+        return;
+    if (!c->told)
+        send_note(c, &m, NULL, 0);
+    c->told = true;
+}
+
+static void meet_other(acp_channel *c, const struct message *m)
+{
+    c->theirs = m->id;
+    c->their_ring = m->dst;
+    c->their_nonce = m->src;
+    c->other = (acp_channel_shape){.size = m->a, .type = m->b, .slots = (uint32_t)(m->after >> 1) & 0x1ffff,
+                                   .sends = m->after & 1};
+    c->mismatched = c->other.size != c->shape.size || c->other.slots != c->shape.slots || c->other.type != c->shape.type;
+    atomic_store(&c->met, true);
+    if (c->closed) {
+        say_closed(c);
+        c->engine->channels.reap = true;
+    }
+    progress_event(c->engine);
+}
+
+static bool belong(const acp_channel *c, const struct peer *from, const struct message *offer)
+{
+    return c->peer == from && c->shape.sends != (offer->after & 1);
+}
+
+int channel_notes_offer(acp_channel *c)
+{
+    acp_engine *e = c->engine;
+    struct channels_state *s = &e->channels;
+    if (!find_place(e, &c->place))
+        return ACP_E_SYSTEM;
+    c->id = ++s->serial << 32 | c->place;
+    c->era = s->era;
+    struct heap *h = c->ring ? mailbox_heap(e, e->job.own) : NULL;
+    struct message m = {.flags = NOTE_OFFER, .id = c->id, .src = c->nonce, .a = c->shape.size, .b = c->shape.type,
+                        .dst = h ? (uint64_t)((unsigned char *)c->ring - h->base) : 0,
+                        .after = s->era << 32 | c->shape.slots << 1 | c->shape.sends};
+    int rc = send_note(c, &m, NULL, 0);
+    if (rc != ACP_OK && rc != ACP_E_LOST)
+        return rc;
+    s->ends[c->place] = c;
+    for (struct channel_offer **at = &s->offers, *o; (o = *at); at = &o->next)
+        if (belong(c, o->from, &o->note)) {
+            if (!(*at = o->next))
+                s->offers_end = at;
+            meet_other(c, &o->note);
+            free(o);
+            return ACP_OK;
+        }
+    if (!s->unmet)
+        s->unmet_end = &s->unmet;
+    *s->unmet_end = c;
+    s->unmet_end = &c->unmet_next;
+    return ACP_OK;
+}
+
+/* Out of those that are not met. */
+static bool forget_unmet(acp_engine *e, const acp_channel *c)
+{
+    for (acp_channel **at = &e->channels.unmet; *at; at = &(*at)->unmet_next)
+        if (*at == c) {
+            *at = c->unmet_next;
+            if (!*at)
+                e->channels.unmet_end = at;
+            return true;
+        }
+    return false;
+}
+
+static void offered(acp_engine *e, struct peer *from, const struct message *m)
+{
+    struct channels_state *s = &e->channels;
+    if (m->after >> 32 != (s->era & UINT32_MAX)) /* of before a reset */
+        return;
+    for (acp_channel *c = s->unmet; c; c = c->unmet_next)
+        if (belong(c, from, m)) {
+            forget_unmet(e, c);
+            meet_other(c, m);
+            return;
+        }
+    struct channel_offer *o = malloc(sizeof *o);
+    if (!o) {
+        peer_mark_lost(e, from); /* its next end would meet a wrong one */
+        return;
+    }
+    *o = (struct channel_offer){.from = from, .note = *m};
+    if (!s->offers)
+        s->offers_end = &s->offers;
+    *s->offers_end = o;
+    s->offers_end = &o->next;
+}
+
+/* Bytes for a slot that is free, as far as its sender is true. */
+static void part_came(acp_channel *c, const struct message *m, const unsigned char *payload, uint64_t size)
+{
+    uint64_t number = m->a, at = m->b;
+    if (c->shape.sends || c->closed || c->mismatched || number - c->taken >= c->shape.slots || at > c->shape.size ||
+        size > c->shape.size - at || (size && !payload))
+        return;
+    struct channel_ring *ring = c->ring;
+    if (!ring)
+        return;
+    c->way = CHANNEL_FAR;
+    if (size)
+        memcpy((unsigned char *)(channel_stamp(c, ring, number) + 1) + at, payload, size);
+    if (!m->after)
+        return;
+    channel_publish(c, ring, number, m->after);
+    progress_event(c->engine);
+}
+
+void channel_notes_arrived(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                           const unsigned char *payload, uint64_t size)
+{
+    (void)link;
+    acp_engine *e = lane->engine;
+    if (m->flags == NOTE_OFFER) {
+        offered(e, from, m);
+        return;
+    }
+    acp_channel *c = find(e, m->id, from);
+    if (!c || !c->met)
+        return;
+    if (m->flags == NOTE_PART) {
+        part_came(c, m, payload, size);
+    } else if (m->flags == NOTE_CREDIT && c->shape.sends) {
+        if (m->a - c->taken <= c->next + 1 - c->taken) /* the slot under way may be counted before its sender goes on */
+            c->taken = m->a;
+        progress_event(e);
+    } else if (m->flags == NOTE_CLOSE) {
+        c->peer_closed = true;
+        e->channels.reap |= c->closed;
+        progress_event(e);
+    }
+}
+
+int channel_notes_part(acp_channel *c, uint64_t number, uint64_t at, const unsigned char *data, uint64_t size,
+                       uint64_t stamp)
+{
+    if (c->closed) /* nothing comes behind that note */
+        return ACP_E_DESTROYED;
+    struct message m = {.flags = NOTE_PART, .id = c->theirs, .a = number, .b = at, .after = stamp};
+    return send_note(c, &m, data, size);
+}
+
+void channel_notes_credit(acp_channel *c, uint64_t taken)
+{
+    struct message m = {.flags = NOTE_CREDIT, .id = c->theirs, .a = taken};
+    send_note(c, &m, NULL, 0);
+}
+
+void channel_notes_close(acp_channel *c)
+{
+    if (c->met)
+        say_closed(c);
+}
+
+/* May a store or a frame still come into the ring, or a view look there? A sender of the node that has not connected
+ * finds no ring from here on. */
+static bool ring_is_free(acp_channel *c)
+{
+    uint64_t nonce = c->nonce;
+    if (c->taken != c->next)
+        return false;
+    return atomic_compare_exchange_strong(&c->ring->word, &nonce, 0) || !nonce || c->peer_closed || c->peer->lost;
+}
+
+static void reap_ring(acp_engine *e, acp_channel *c)
+{
+    if (!c->block || !ring_is_free(c))
+        return;
+    struct heap *h = mailbox_heap(e, e->job.own);
+    int rc = heap_give(&e->lanes[LANE_LOCKED], h, &c->block, 0);
+    if (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
+        e->channels.reap = true;
+    else
+        c->block = 0;
+    if (!c->block)
+        atomic_store(&c->ring, NULL);
+}
+
+/* Nothing of the other end names it any more. */
+static bool is_over(const acp_channel *c)
+{
+    return !c->kept && !c->reserved && !c->block && (c->met || c->peer->lost || c->era != c->engine->channels.era);
+}
+
+void channel_notes_reap(acp_engine *e)
+{
+    struct channels_state *s = &e->channels;
+    s->reap = false;
+    for (uint64_t i = 0; i < s->room; i++) {
+        acp_channel *c = s->ends[i];
+        if (!c || !c->closed)
+            continue;
+        reap_ring(e, c);
+        if (!is_over(c))
+            continue;
+        if (!c->met)
+            forget_unmet(e, c);
+        s->ends[i] = NULL;
+        free(c->held);
+        free(c);
+    }
+}
+
+void channel_notes_lost(acp_engine *e, const struct peer *p)
+{
+    for (struct channel_offer **at = &e->channels.offers, *o; (o = *at);) {
+        if (o->from != p) {
+            at = &o->next;
+            continue;
+        }
+        if (!(*at = o->next))
+            e->channels.offers_end = at;
+        free(o);
+    }
+    channel_notes_reap(e);
+    progress_event(e);
+}
+
+enum due channel_notes_due(const acp_engine *e)
+{
+    return e->doors->channels ? DUE_NOW : e->channels.reap ? DUE_SOON : DUE_NOT;
+}
+
+bool channel_notes_poll(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    bool any = atomic_exchange(&e->doors->channels, 0);
+    if (e->channels.reap)
+        channel_notes_reap(e);
+    return any;
+}
+
+static void drop_offers(acp_engine *e)
+{
+    for (struct channel_offer *o; (o = e->channels.offers); free(o))
+        e->channels.offers = o->next;
+}
+
+/* Ends of before stay for their owners, closed. */
+void channel_notes_reset(acp_engine *e)
+{
+    drop_offers(e);
+    e->channels.unmet = NULL;
+    e->channels.era++;
+    for (uint64_t i = 0; i < e->channels.room; i++)
+        if (e->channels.ends[i]) {
+            e->channels.ends[i]->block = 0;
+            atomic_store(&e->channels.ends[i]->ring, NULL);
+        }
+}
+
+void channel_notes_end(acp_engine *e)
+{
+    drop_offers(e);
+    for (uint64_t i = 0; i < e->channels.room; i++)
+        if (e->channels.ends[i]) {
+            free(e->channels.ends[i]->held);
+            free(e->channels.ends[i]);
+        }
+    free(e->channels.ends);
+    e->channels.ends = NULL;
+    e->channels.room = 0;
+}

@@ -1,0 +1,31 @@
+/* Notes between the processes of two ends: offers, ends, and, by link, slots and credits. */
+#ifndef ACP_CHANNEL_NOTES_H
+#define ACP_CHANNEL_NOTES_H
+
+#include "core/poller.h"
+
+struct acp_channel;
+struct link;
+struct message;
+struct peer;
+
+#define CHANNEL_FRAME ((uint64_t)32 << 10) /* bytes of a slot in one frame */
+
+/* With the lock held: */
+void channel_notes_arrived(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                           const unsigned char *payload, uint64_t size);
+void channel_notes_lost(acp_engine *e, const struct peer *p);
+int channel_notes_offer(struct acp_channel *c); /* a place for it, and the peer is told */
+void channel_notes_close(struct acp_channel *c);
+void channel_notes_credit(struct acp_channel *c, uint64_t taken);
+/* A part of a slot by link; `stamp`: the last part of it, 0: more follows. */
+int channel_notes_part(struct acp_channel *c, uint64_t number, uint64_t at, const unsigned char *data, uint64_t size,
+                       uint64_t stamp);
+void channel_notes_reap(acp_engine *e); /* gives back what closed ends had */
+
+enum due channel_notes_due(const acp_engine *e);
+bool channel_notes_poll(acp_lane *lane);
+void channel_notes_reset(acp_engine *e); /* with the lock held, when all memory has gone */
+void channel_notes_end(acp_engine *e); /* last of all */
+
+#endif

@@ -1,0 +1,68 @@
+/* Channels: one sender, one receiver, messages in order, in slots of a ring in the receiver's heap.
+ *
+ * A call that waits may be made by several threads; they are served one after the other: a thread has the end from
+ * acp_channel_open or acp_channel_take until it gives the turn back. */
+#ifndef ACP_CHANNELS_H
+#define ACP_CHANNELS_H
+
+#include "core/engine.h"
+
+typedef struct acp_channel acp_channel;
+
+#define ACP_CHANNEL_SLOTS_MOST 65536u
+#define ACP_CHANNEL_SIZE_MOST ((uint64_t)1 << 38)
+
+/* Both ends say the same, or are refused at the first use: ACP_E_MISMATCH. */
+typedef struct acp_channel_shape {
+    uint64_t size;  /* bytes of a slot */
+    uint64_t type;  /* of the elements, as a hash */
+    uint32_t slots;
+    uint32_t sends; /* this end, or the other one */
+} acp_channel_shape;
+
+/* A message, or a piece of one, in its slot. */
+typedef struct acp_piece {
+    const void *data;
+    uint64_t size;
+    uint64_t rest;   /* bytes of the message from this piece on */
+    uint64_t number; /* for acp_channel_release */
+    bool first;
+} acp_piece;
+
+typedef struct acp_channel_look {
+    bool connected, closed;
+    uint64_t pending, held; /* messages in the ring; of the receiver: slots that views keep */
+    uint64_t messages, waits;
+    acp_channel_shape other; /* once connected */
+} acp_channel_look;
+
+uint64_t acp_channel_bytes(uint64_t size, uint32_t slots); /* of the receiver's heap */
+
+/* `ring`: a block of the own heap of that many bytes, which the receiver's end keeps if this succeeds. The end holds the
+ * engine until acp_channel_free. Local; the peer learns of it. */
+int acp_channel_new(acp_lane *lane, uint32_t rank, const acp_channel_shape *shape, acp_ga_t ring, acp_channel **end);
+
+/* What they return if not ACP_OK: ACP_E_TIMEOUT, ACP_E_INTERRUPTED; ACP_E_DESTROYED: closed here, or by a reset;
+ * ACP_E_LEFT: closed by the other end, all is received; ACP_E_LOST, ACP_E_FINALIZING: so has that process;
+ * ACP_E_MISMATCH; ACP_E_HANDLE: the calling thread has the turn already; ACP_E_FULL: views keep all slots. */
+int acp_channel_open(acp_channel *end, int64_t timeout_ns); /* a free slot for the caller, with the turn */
+/* Where to write `size` bytes for acp_channel_commit; NULL: no memory. */
+void *acp_channel_slot(acp_channel *end);
+void acp_channel_reserve(acp_channel *end, bool begins); /* the program writes into that slot meanwhile, or no more */
+int acp_channel_open_next(acp_channel *end, int64_t timeout_ns); /* the same with the turn: for the next piece */
+/* Publishes the slot with `size` bytes of `data`, of a message of which `rest` are left. The turn stays. */
+int acp_channel_commit(acp_channel *end, const void *data, uint64_t size, uint64_t rest, bool first);
+int acp_channel_take(acp_channel *end, int64_t timeout_ns, acp_piece *piece); /* with the turn */
+int acp_channel_take_next(acp_channel *end, int64_t timeout_ns, acp_piece *piece);
+void acp_channel_release(acp_channel *end, uint64_t number); /* from any thread */
+void acp_channel_give_turn(acp_channel *end);
+int acp_channel_state(acp_channel *end); /* the result of a call now; ACP_E_BUSY: it would wait */
+bool acp_channel_is_far(const acp_channel *end); /* a sender by link: acp_channel_commit may wait */
+int acp_channel_select(acp_channel *const *ends, uint32_t count, uint32_t from, int64_t timeout_ns, uint32_t *which);
+
+void acp_channel_look_at(acp_channel *end, acp_channel_look *look);
+void acp_channel_close(acp_channel *end); /* local; waits until no other thread is inside a slot */
+void acp_channel_free(acp_channel *end);  /* closes it, too; its views must be gone */
+void acp_channels_end(acp_engine *engine); /* all of them are closed: a reset or the end comes */
+
+#endif

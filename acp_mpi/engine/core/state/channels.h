@@ -1,0 +1,23 @@
+/* Channels of this process. */
+#ifndef ACP_STATE_CHANNELS_H
+#define ACP_STATE_CHANNELS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct acp_channel;
+struct channel_offer;
+
+struct channels_state { /* with the engine's lock */
+    struct acp_channel **ends; /* by place; NULL: free */
+    uint64_t room; /* places */
+    uint32_t place; /* the last one given out */
+    uint64_t serial;           /* ends so far */
+    struct acp_channel *unmet, **unmet_end; /* ends whose other end is not known yet, the oldest first */
+    struct channel_offer *offers, **offers_end; /* ends of peers whose other end is not created yet, likewise */
+    _Atomic uint64_t era; /* number of resets */
+    _Atomic bool reap;    /* memory of closed ends may be given back */
+};
+
+#endif

@@ -1,0 +1,480 @@
+# Channels: one sender, one receiver, a ring of slots in the receiver's heap.
+
+from cpython.bytearray cimport PyByteArray_AS_STRING
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+
+DEF RAW = 0
+DEF TYPED = 1
+DEF PICKLED = 2
+
+cdef extern from "core/channels.h" nogil:
+    const uint32_t ACP_CHANNEL_SLOTS_MOST
+    const uint64_t ACP_CHANNEL_SIZE_MOST
+    ctypedef struct acp_channel
+    ctypedef struct acp_channel_shape:
+        uint64_t size, type
+        uint32_t slots, sends
+    ctypedef struct acp_piece:
+        const void *data
+        uint64_t size, rest, number
+        bint first
+    ctypedef struct acp_channel_look:
+        bint connected, closed
+        uint64_t pending, held, messages, waits
+        acp_channel_shape other
+    uint64_t acp_channel_bytes(uint64_t, uint32_t)
+    int acp_channel_new(acp_lane *, uint32_t, const acp_channel_shape *, acp_ga_t, acp_channel **)
+    int acp_channel_open(acp_channel *, int64_t)
+    int acp_channel_open_next(acp_channel *, int64_t)
+    void *acp_channel_slot(acp_channel *)
+    void acp_channel_reserve(acp_channel *, bint)
+    int acp_channel_commit(acp_channel *, const void *, uint64_t, uint64_t, bint)
+    int acp_channel_take(acp_channel *, int64_t, acp_piece *)
+    int acp_channel_take_next(acp_channel *, int64_t, acp_piece *)
+    void acp_channel_release(acp_channel *, uint64_t)
+    void acp_channel_give_turn(acp_channel *)
+    int acp_channel_state(acp_channel *)
+    bint acp_channel_is_far(acp_channel *)
+    int acp_channel_select(acp_channel **, uint32_t, uint32_t, int64_t, uint32_t *)
+    void acp_channel_look_at(acp_channel *, acp_channel_look *)
+    void acp_channel_close(acp_channel *)
+    void acp_channel_free(acp_channel *)
+    void acp_channels_end(acp_engine *)
+
+
+cdef uint64_t hash_of_text(str text) except? 0:
+    # FNV-1a: the same in all processes.
+    cdef Py_ssize_t n = 0, i
+    cdef const char *p = PyUnicode_AsUTF8AndSize(text, &n)
+    cdef uint64_t h = 0xcbf29ce484222325ULL
+    for i in range(n):
+        h = (h ^ <unsigned char>p[i]) * <uint64_t>0x100000001b3ULL
+    return h
+
+
+cdef class Slot  # channel_views.pxi
+cdef class Taken
+cdef class Reservation
+
+
+cdef class Channel:
+    """One end of a channel from rank `sender` to rank `receiver`: messages in order, in a ring of bounded memory.
+
+    `size`: bytes of a slot; `slots`: messages that fit; `dtype`: of the elements, `object` for pickled objects, None for
+    bytes. Local: returns at once, and only the two ranks call it; the k-th channel that one of them creates meets the
+    k-th of the other with the same sender. Ends that differ raise ValueError at the first use. The receiver's end takes
+    `memory` bytes of its heap until both ends are closed or the sender has died: HeapFullError here, and never later.
+    Longer messages than `size` travel in pieces. RankError for the same rank twice, or if the caller is neither.
+    """
+    cdef acp_channel *end
+    cdef acp_engine *e
+    cdef readonly uint64_t size
+    cdef readonly uint32_t slots, peer
+    cdef readonly object dtype
+    cdef readonly bint sends
+    cdef int kind
+    cdef uint64_t width
+    cdef bint over
+    cdef Reservation reservation  # that is open
+    cdef bytearray gathered  # pieces of a long message, and how many bytes have come
+    cdef uint64_t filled
+
+    def __init__(self, sender: Int, receiver: Int, *, size: Int = 2048, slots: Int = 8, dtype=None):
+        cdef acp_channel_shape shape
+        cdef uint64_t ring = 0
+        cdef uint32_t source, target
+        cdef int rc
+        if self.end != NULL:
+            raise _errors.Error("Channel: this one exists already; create another")
+        need("Channel")
+        source, target = rank_of(sender, "Channel"), rank_of(receiver, "Channel")
+        if source == target or acp_rank(engine) not in (source, target):
+            raise _errors.RankError(
+                f"Channel: sender {source} and receiver {target}: they must be two ranks, and this rank, "
+                f"{acp_rank(engine)}, one of them")
+        bytes_of_slot, count = as_int(size, "Channel", "size"), as_int(slots, "Channel", "slots")
+        if not 1 <= bytes_of_slot <= ACP_CHANNEL_SIZE_MOST or not 1 <= count <= ACP_CHANNEL_SLOTS_MOST:
+            raise ValueError(f"Channel: size={size} and slots={slots}; a slot has 1 byte to 2**38, and a channel 1 to "
+                             f"{ACP_CHANNEL_SLOTS_MOST} slots")
+        self.understand(dtype, bytes_of_slot)
+        self.size, self.slots, self.sends = bytes_of_slot, count, acp_rank(engine) == source
+        self.peer = target if self.sends else source
+        shape.size, shape.slots, shape.sends = self.size, self.slots, self.sends
+        shape.type = hash_of_text("" if dtype is None else "object" if dtype is object
+                                  else repr(self.dtype.descr) + self.dtype.str)
+        need("Channel")  # a dtype may be made by Python code
+        if not self.sends:
+            ring = block_take("Channel", acp_rank(engine), acp_channel_bytes(self.size, self.slots))
+        rc = acp_channel_new(lane0, self.peer, &shape, ring, &self.end)
+        if rc != ACP_OK:
+            if ring:
+                block_give("Channel", ring)
+            raise_fault("Channel", lane0)
+        self.e = engine
+
+    cdef int understand(self, object dtype, object bytes_of_slot) except -1:
+        self.dtype, self.kind, self.width = dtype, RAW, 1
+        if dtype is object:
+            self.kind = PICKLED
+        elif dtype is not None:
+            import numpy
+            self.dtype, self.kind = numpy.dtype(dtype), TYPED
+            self.width = self.dtype.itemsize
+            if self.dtype.hasobject or not 1 <= self.width <= bytes_of_slot:
+                raise ValueError(f"Channel: elements of {self.dtype} in slots of {bytes_of_slot} bytes; give a type "
+                                 "of a fixed size that fits, or dtype=object")
+        return 0
+
+    def __dealloc__(self):
+        if self.end != NULL:
+            acp_channel_free(self.end)
+
+    def __reduce__(self):
+        raise TypeError("Channel: an end belongs to its process and cannot be pickled; create one on each of the two ranks")
+
+    def __repr__(self):
+        way = "to" if self.sends else "from"
+        state = "closed" if self.closed else "open" if self.connected else "not connected"
+        return f"<acp_mpi.Channel {way} rank {self.peer}, {self.slots} slots of {self.size} bytes, {state}>"
+
+    # --- errors
+
+    cdef int demand(self, str function, bint sends) except -1:
+        if self.end == NULL:
+            raise _errors.ClosedError(f"{function}: this Channel was never created; call acp.Channel(sender, receiver)")
+        if self.sends != sends:
+            raise _errors.Error(f"{function}: this end {'sends' if self.sends else 'receives'}; "
+                                f"{'the receiver' if self.sends else 'the sender'}, rank {self.peer}, calls that")
+        return 0
+
+    cdef int failed(self, str function, int rc) except -1:
+        cdef acp_channel_look l
+        if rc == ACP_OK:
+            return 0
+        if rc == ACP_E_INTERRUPTED:
+            return -1
+        if rc == ACP_E_TIMEOUT:
+            what = "no slot was free" if self.sends else "no message came"
+            raise TimeoutError(f"{function}: {what} within the given time, rank {self.peer} has not "
+                               f"{'received' if self.sends else 'sent'}; give more time, or none at all")
+        if rc == ACP_E_LEFT and not self.sends:
+            self.over = True
+            self.gathered = None
+            raise _errors.EndOfChannel(f"{function}: rank {self.peer} has closed the channel, and all that it sent is received")
+        if rc == ACP_E_LEFT:
+            raise _errors.ClosedError(f"{function}: rank {self.peer} has closed the channel and receives nothing more; "
+                                      "close this end, too")
+        if rc == ACP_E_DESTROYED:
+            raise _errors.ClosedError(f"{function}: this end was closed, by close(), reset or finalize; create another")
+        if rc == ACP_E_HANDLE:
+            raise _errors.Error(f"{function}: this thread is in a call of this end already, or inside reserve(); leave that first")
+        if rc == ACP_E_FULL:
+            acp_channel_look_at(self.end, &l)
+            raise BufferError(f"{function}: views keep all {self.slots} slots, {l.held} messages; drop some, keep what is "
+                              "needed by .copy(), or give more slots")
+        if rc == ACP_E_MISMATCH:
+            acp_channel_look_at(self.end, &l)
+            raise ValueError(f"{function}: this end has size={self.size}, slots={self.slots}, dtype={self.dtype}, and that of "
+                             f"rank {self.peer} size={l.other.size}, slots={l.other.slots}"
+                             f"{'' if l.other.size != self.size or l.other.slots != self.slots else ' and another dtype'}; "
+                             "give the same on both")
+        raise_status(function, rc, self.peer)
+
+    # --- sending
+
+    cdef object packed(self, object x, parcel *p, str function):
+        # Fills the payload, and returns what keeps it.
+        p.viewed = False
+        if self.kind == PICKLED:
+            data = pickle_module().dumps(x, 5)
+            p.data, p.size = PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data)
+            return data
+        if self.kind == TYPED:
+            if ndarray_type is None:
+                know_numpy()
+            if type(x) is ndarray_type and x.dtype == self.dtype and x.flags.c_contiguous:
+                return raw_parcel(x, p, function)
+            import numpy
+            array = numpy.asarray(x)
+            if array.dtype != self.dtype:
+                raise TypeError(f"{function}: elements of {array.dtype} in a channel of {self.dtype}; convert them by "
+                                ".astype(), or create both ends with that dtype")
+            x = numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8)
+        return raw_parcel(x, p, function)
+
+    def send(self, x, timeout: float | None = None) -> None:
+        """Send a buffer, with a dtype an array of it, with dtype=object anything that can be pickled.
+
+        Returns when its bytes are in the ring; waits only while that is full. ClosedError when the receiver has closed,
+        PeerLostError when it has died; TimeoutError after `timeout` seconds: nothing is sent then, nor after Ctrl-C.
+        """
+        cdef int64_t limit = nanoseconds(timeout, "send")
+        cdef parcel p
+        cdef acp_engine *e = self.e
+        self.demand("send", True)
+        keeper = self.packed(x, &p, "send")
+        acp_engine_enter(e)
+        try:
+            self.push(p.data, p.size, limit)
+        finally:
+            acp_engine_exit(e)
+            unpack_nothing(&p)
+            del keeper
+
+    cdef int push(self, const char *data, uint64_t n, int64_t limit) except -1:
+        cdef uint64_t at = 0, part
+        cdef int64_t end = end_of(limit) if limit else 0
+        cdef int rc = acp_channel_open(self.end, 0)
+        cdef bint far
+        if rc == ACP_E_TIMEOUT and limit:
+            with nogil:
+                rc = acp_channel_open(self.end, limit)
+        self.failed("send", rc)
+        far = acp_channel_is_far(self.end)
+        while rc == ACP_OK:
+            part = min(self.size, n - at)
+            if far or part > SMALL:
+                with nogil:
+                    rc = acp_channel_commit(self.end, data + at, part, n - at, at == 0)
+            else:
+                rc = acp_channel_commit(self.end, data + at, part, n - at, at == 0)
+            at += part
+            if at >= n or rc != ACP_OK:
+                break
+            rc = acp_channel_open_next(self.end, 0)
+            if rc == ACP_E_TIMEOUT and limit:
+                limit = left_until(end)
+                with nogil:
+                    rc = acp_channel_open_next(self.end, limit)
+        acp_channel_give_turn(self.end)
+        return self.failed("send", rc)
+
+    def reserve(self, n: Int | None = None, timeout: float | None = None) -> Reservation:
+        """Return a context whose variable is the next slot itself, writable: an array of the dtype, or a memoryview.
+
+        `n`: elements, or bytes without a dtype, at most those of a slot, which is the default. Leaving publishes them, or
+        as many as `commit` said; an exception publishes nothing. On another node the slot is memory of this process that
+        is sent then. The view must not be used afterwards. Errors as of `send`.
+        """
+        cdef Reservation r = Reservation.__new__(Reservation)
+        self.demand("reserve", True)
+        if self.kind == PICKLED:
+            raise TypeError("reserve: this channel carries pickled objects; use send")
+        r.channel, r.limit = self, nanoseconds(timeout, "reserve")
+        most = self.size // self.width
+        wanted = most if n is None else as_int(n, "reserve", "a number of elements")
+        if not 0 <= wanted <= most:
+            raise ValueError(f"reserve: {n} elements of {self.width} bytes do not fit a slot of {self.size}; at most {most}")
+        r.count = r.most = wanted
+        return r
+
+    def commit(self, n: Int) -> None:
+        """Inside `reserve`: publish only the first `n` elements, or bytes, of the slot."""
+        self.demand("commit", True)
+        if self.reservation is None:
+            raise _errors.Error("commit: no slot of this channel is reserved; call it inside `with channel.reserve()`")
+        count = as_int(n, "commit", "a number of elements")
+        if not 0 <= count <= self.reservation.most:
+            raise ValueError(f"commit: {n} elements, and {self.reservation.most} are reserved")
+        self.reservation.count = count
+
+    # --- receiving
+
+    cdef int gather(self, str function, int64_t limit, acp_piece *p) except -1:
+        # The next message, with the turn: True: whole in its slot; False: it was longer, and is in `gathered`.
+        cdef int64_t end = end_of(limit) if limit else 0
+        cdef int rc
+        self.demand(function, False)
+        rc = acp_channel_take(self.end, 0, p)
+        if rc == ACP_E_TIMEOUT and limit:
+            with nogil:
+                rc = acp_channel_take(self.end, limit, p)
+        self.failed(function, rc)
+        try:
+            while True:
+                if p.first and p.rest <= self.size:
+                    self.gathered = None
+                    return True
+                self.add_piece(p)
+                if self.gathered is not None and self.filled == <uint64_t>len(self.gathered):
+                    return False
+                rc = acp_channel_take_next(self.end, 0, p)
+                if rc == ACP_E_TIMEOUT and limit:
+                    limit = left_until(end)
+                    with nogil:
+                        rc = acp_channel_take_next(self.end, limit, p)
+                self.failed(function, rc)
+        except BaseException:
+            acp_channel_give_turn(self.end)
+            raise
+
+    cdef int add_piece(self, acp_piece *p) except -1:
+        # Pieces of a message whose sender has given up, and begun another, are dropped.
+        try:
+            if p.first:
+                self.gathered, self.filled = None, 0
+                self.gathered = bytearray(p.rest)
+            if self.gathered is not None and len(self.gathered) - self.filled == p.rest:
+                copy_bytes(PyByteArray_AS_STRING(self.gathered) + self.filled, p.data, p.size)
+                self.filled += p.size
+        finally:
+            acp_channel_release(self.end, p.number)
+        return 0
+
+    cdef object unpack(self, const char *data, uint64_t n):
+        if self.kind == PICKLED:
+            return pickle_module().loads(raw_bytes_of(data, n))
+        if self.kind == RAW:
+            return raw_bytes_of(data, n)
+        import numpy
+        array = numpy.empty(n // self.width, self.dtype)
+        copy_bytes(<char *><uintptr_t>array.ctypes.data, data, n)
+        return array
+
+    def recv(self, buffer: _Buffer = None, timeout: float | None = None,
+             status: Status | None = None) -> Any if buffer is None else _Buffer:
+        """Receive the next message; return `buffer`, filled, or an array, bytes, or the object.
+
+        Of a message that is shorter than `buffer` the rest of that is left alone; of a longer one comes what fits, with
+        TruncationError. `status.size` becomes its bytes. EndOfChannel when the sender has closed and all is received,
+        PeerLostError when it has died, after all that it had sent; TimeoutError after `timeout` seconds: no message is lost
+        by that or by Ctrl-C.
+        """
+        cdef int64_t limit = nanoseconds(timeout, "recv")
+        cdef acp_piece p
+        cdef Py_buffer view
+        cdef bint whole
+        cdef Status room = room_for(status, "recv")
+        finish = None
+        if buffer is not None:
+            if self.kind == PICKLED:
+                raise TypeError("recv: this channel carries pickled objects; receive without a buffer")
+            finish = plain_buffer(buffer, &view, True, "recv")
+        try:
+            whole = self.gather("recv", limit, &p)
+            try:
+                if not whole:
+                    p.data, p.rest = PyByteArray_AS_STRING(self.gathered), len(self.gathered)
+                if room is not None:
+                    room.source, room.tag, room.size, room.note = self.peer, 0, p.rest, BYTES
+                if buffer is None:
+                    return self.unpack(<const char *>p.data, p.rest)
+                copy_bytes(view.buf, p.data, min(p.rest, <uint64_t>view.len))
+                if p.rest > <uint64_t>view.len:
+                    raise _errors.TruncationError(f"recv: a message of {p.rest} bytes and a buffer of {view.len}; what fits "
+                                                  "is there, the rest is lost: give a larger one, or none")
+            finally:
+                if whole:
+                    acp_channel_release(self.end, p.number)
+                else:
+                    self.gathered = None
+                acp_channel_give_turn(self.end)
+        finally:
+            if buffer is not None:
+                PyBuffer_Release(&view)
+        if finish is not None:
+            finish()
+        return buffer
+
+    cdef object next_view(self, str function, int64_t limit):
+        cdef acp_piece p
+        cdef Slot slot
+        cdef bint whole = self.gather(function, limit, &p)
+        try:
+            if not whole or self.kind == PICKLED or p.rest == 0:
+                try:
+                    if not whole:
+                        p.data, p.rest = PyByteArray_AS_STRING(self.gathered), len(self.gathered)
+                    made = self.unpack(<const char *>p.data, p.rest)
+                finally:
+                    if whole:
+                        acp_channel_release(self.end, p.number)
+                    self.gathered = None
+                if self.kind == RAW:
+                    return memoryview(made)
+                if self.kind == TYPED:
+                    made.flags.writeable = False
+                return made
+            slot = Slot.__new__(Slot)
+            slot.data, slot.size, slot.number, slot.channel = <char *>p.data, p.rest, p.number, self
+        finally:
+            acp_channel_give_turn(self.end)
+        return self.seen(slot)
+
+    cdef object seen(self, Slot slot):
+        if self.kind == RAW:
+            return memoryview(slot)
+        import numpy
+        return numpy.frombuffer(slot, self.dtype)
+
+    def take(self, timeout: float | None = None) -> Taken:
+        """Return a context whose variable is the next message: a read-only view of its slot, or the object.
+
+        The view keeps its slot as long as it lives; when views keep all of them the next call raises BufferError. Errors
+        as of `recv`.
+        """
+        cdef Taken t = Taken.__new__(Taken)
+        self.demand("take", False)
+        t.channel, t.limit = self, nanoseconds(timeout, "take")
+        return t
+
+    def __iter__(self) -> Iterator[Any]:
+        self.demand("iter", False)
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            return self.next_view("next", ACP_FOREVER)
+        except _errors.EndOfChannel:
+            raise StopIteration from None
+
+    def poll(self) -> bool:
+        """Return True if a receive, or on the sender's end a send, would return or raise at once."""
+        if self.end == NULL:
+            self.demand("poll", False)
+        return acp_channel_state(self.end) != ACP_E_BUSY
+
+    # --- the end, and what it is
+
+    def close(self) -> None:
+        """Close this end; local, and at once. What was sent is still received; a sender's next call raises ClosedError."""
+        if self.end != NULL:
+            acp_channel_close(self.end)
+
+    def __enter__(self) -> Channel:
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self.close()
+
+    cdef tuple state(self):
+        cdef acp_channel_look l
+        if self.end == NULL:
+            return 0, 0, 0, 0, False, True
+        acp_channel_look_at(self.end, &l)
+        return l.messages, l.waits, l.pending, l.held, l.connected, l.closed
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the own heap that this end takes while it is open: of a sender none."""
+        return 0 if self.sends else acp_channel_bytes(self.size, self.slots)
+
+    @property
+    def connected(self) -> bool:
+        """True once both ends know each other."""
+        return self.state()[4]
+
+    @property
+    def closed(self) -> bool:
+        """True once this end is closed, by `close`, `reset` or `finalize`."""
+        return self.state()[5]
+
+    @property
+    def pending(self) -> int:
+        """Slots in the ring that the receiver has not taken, or of a sender those not given back."""
+        return self.state()[2]
+
+    def statistics(self) -> ChannelStatistics:
+        """Return `messages` of this end so far, its `waits`, slots `pending`, and slots `held` by views."""
+        from acp_mpi.comm.channels import ChannelStatistics
+        return ChannelStatistics(*self.state()[:4])

@@ -1,0 +1,305 @@
+"""Channels: order, pieces, views that keep their slots, ends, what a side learns of the other."""
+
+import contextlib
+import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import acp_mpi as acp
+
+pytestmark = pytest.mark.mpi
+
+SIZES = [0, 1, 7, 8, 55, 56, 57, 63, 64]
+
+
+@pytest.fixture
+def pair():
+    """Open channels between rank 0 and the last rank, there and back; None on other ranks."""
+    acp.sync()
+    opened = []
+    last = acp.procs() - 1
+
+    def make(back=False, **arguments):
+        sender, receiver = (last, 0) if back else (0, last)
+        if not last or acp.rank() not in (sender, receiver):
+            return None
+        opened.append(acp.Channel(sender, receiver, **arguments))
+        return opened[-1]
+
+    yield make
+    for channel in opened:
+        channel.close()
+    acp.sync()
+
+
+def sends(channel):
+    return channel is not None and channel.sends
+
+
+def receives(channel):
+    return channel is not None and not channel.sends
+
+
+@pytest.mark.parametrize("slots", [1, 2, 8])
+@pytest.mark.parametrize("size", [1, 56, 64])
+def test_messages_of_all_sizes_come_in_order(pair, size, slots):
+    lengths = [n for n in (*SIZES, size, 3 * size, 3 * size + 1) for _ in range(3)]
+    channel = pair(size=size, slots=slots)
+    if sends(channel):
+        for i, n in enumerate(lengths):
+            channel.send(bytes((i + k) % 251 for k in range(n)))
+    elif receives(channel):
+        for i, n in enumerate(lengths):
+            expected = bytes((i + k) % 251 for k in range(n))
+            if i % 2:
+                buffer = bytearray(b"\xff" * (n + 3))
+                status = acp.Status()
+                assert channel.recv(buffer, status=status) is buffer
+                assert (bytes(buffer), status.size) == (expected + b"\xff" * 3, n)
+            else:
+                assert channel.recv() == expected
+
+
+def test_a_stream_both_ways_is_whole(pair):
+    there, back = pair(size=8, slots=4, dtype="i8"), pair(back=True, size=8, slots=4, dtype="i8")
+    if sends(there):
+        for i in range(2000):
+            there.send(np.array([i]))
+            if i >= 3:
+                assert back.recv()[0] == i - 3
+    elif receives(there):
+        for i in range(2000):
+            value = there.recv()
+            assert value[0] == i
+            if i < 1997:
+                back.send(value)
+
+
+def test_elements_and_objects_come_as_they_were_sent(pair):
+    for dtype in ("f8", "?", "c16", ">i4", "S3", "M8[s]", [("a", "i2"), ("b", "f4", 3)]):
+        channel = pair(size=256, slots=2, dtype=dtype)
+        values = np.arange(24 * np.dtype(dtype).itemsize, dtype=np.uint8).view(dtype)[:5]
+        if sends(channel):
+            channel.send(values)
+            channel.send(values[::2])
+            with pytest.raises(TypeError, match="convert them"):
+                channel.send(np.zeros(3, "u2"))
+        elif receives(channel):
+            got, into = channel.recv(), np.zeros(4, dtype)
+            assert got.dtype == dtype
+            assert got.tobytes() == values.tobytes()
+            assert channel.recv(into)[:3].tobytes() == values[::2].tobytes()
+    channel = pair(size=64, dtype=object)
+    things = [None, {"a": [1, 2]}, "x" * 1000, b"y"]
+    if sends(channel):
+        for thing in things:
+            channel.send(thing)
+    elif receives(channel):
+        assert [channel.recv() for _ in things] == things
+
+
+def test_a_slot_is_written_and_read_where_it_lies(pair):
+    channel = pair(size=80, slots=4, dtype="i8")
+    if sends(channel):
+        with channel.reserve(4) as view:
+            view[:] = range(4)
+        with contextlib.suppress(KeyError), channel.reserve() as view:
+            view[:] = -1
+            raise KeyError
+        with channel.reserve() as view:
+            view[:3] = 7, 8, 9
+            channel.commit(3)
+            with pytest.raises(acp.Error, match="inside reserve"):
+                channel.send(view)
+        channel.close()
+    elif receives(channel):
+        with channel.take() as view:
+            assert view.tolist() == [0, 1, 2, 3]
+            assert not view.flags.writeable
+        assert [view.tolist() for view in channel] == [[7, 8, 9]]
+        with pytest.raises(acp.EndOfChannel):
+            channel.recv()
+
+
+def test_views_keep_their_slots_until_they_go(pair):
+    channel = pair(size=8, slots=3, dtype="i8")
+    if sends(channel):
+        for i in range(12):
+            channel.send(np.array([i]))
+    elif receives(channel):
+        kept = []
+        for _ in range(3):
+            with channel.take() as view:
+                kept.append(view)
+        del view
+        with pytest.raises(BufferError, match="copy"):
+            channel.recv()
+        assert [view[0] for view in kept] == [0, 1, 2]
+        assert channel.statistics().held == 3
+        kept = [view.copy() for view in kept]
+        assert [channel.recv()[0] for _ in range(9)] == list(range(3, 12))
+        assert [view[0] for view in kept] == [0, 1, 2]
+
+
+def test_a_full_ring_holds_its_sender_up(pair):
+    channel = pair(size=8, slots=2)
+    if sends(channel):
+        channel.send(b"1")
+        channel.send(b"2")
+        with pytest.raises(TimeoutError, match="no slot"):
+            channel.send(b"lost", timeout=0.01)
+        assert not channel.poll()
+        acp.send(None, channel.peer, 1)
+        channel.send(b"3")
+        acp.recv(source=channel.peer, tag=1)
+    elif receives(channel):
+        acp.recv(source=channel.peer, tag=1)
+        assert [channel.recv() for _ in range(3)] == [b"1", b"2", b"3"]
+        with pytest.raises(TimeoutError, match="no message"):
+            channel.recv(timeout=0.01)
+        acp.send(None, channel.peer, 1)
+
+
+def test_each_side_learns_that_the_other_has_closed(pair):
+    channel = pair(size=8, slots=2)
+    if sends(channel):
+        channel.send(b"last")
+        channel.close()
+        channel.close()
+        assert channel.closed
+        with pytest.raises(acp.ClosedError):
+            channel.send(b"more")
+    elif receives(channel):
+        assert channel.recv() == b"last"
+        with pytest.raises(acp.EndOfChannel):
+            channel.recv()
+        with pytest.raises(EOFError):
+            channel.recv(timeout=0)
+    channel = pair(size=8, slots=2)
+    if sends(channel):
+        with pytest.raises(acp.ClosedError, match="receives nothing more"):
+            list(map(channel.send, itertools.repeat(b"x")))
+    elif receives(channel):
+        channel.recv()
+        channel.close()
+
+
+def test_ends_meet_in_the_order_of_their_creation(pair):
+    first = [pair(size=8, slots=2) for _ in range(10)]
+    back = [pair(back=True, size=8, slots=2) for _ in range(10)]
+    for i in reversed(range(10)):
+        for channel in (first[i], back[i]):
+            if sends(channel):
+                channel.send(b"%d" % i)
+    for i in range(10):
+        for channel in (first[i], back[i]):
+            if receives(channel):
+                assert channel.recv() == b"%d" % i
+
+
+def test_ends_that_differ_are_refused(pair):
+    last = acp.procs() - 1
+    for ours, theirs in ((8, 16), ("i4", "f4")):
+        mine = ours if acp.rank() == 0 else theirs
+        channel = pair(slots=2, **({"size": mine} if isinstance(mine, int) else {"dtype": mine}))
+        if channel is not None:
+            with pytest.raises(ValueError, match="give the same on both"):
+                channel.send(
+                    np.zeros(1, channel.dtype or "u1")
+                ) if channel.sends else channel.recv()
+            acp.barrier([0, last])
+
+
+def test_one_of_several_channels_is_chosen(pair):
+    channels = [pair(size=8, slots=2) for _ in range(3)]
+    if sends(channels[0]):
+        for i in range(30):
+            channels[i % 3].send(b"%d" % i)
+        for channel in channels:
+            channel.close()
+    elif receives(channels[0]):
+        got = {channel: [] for channel in channels}
+        for _ in range(33):
+            channel = acp.select(channels)
+            with contextlib.suppress(acp.EndOfChannel):
+                got[channel].append(int(channel.recv()))
+        with pytest.raises(acp.EndOfChannel, match="all of the 3"):
+            acp.select(channels)
+        assert [got[channel] for channel in channels] == [list(range(i, 30, 3)) for i in range(3)]
+
+
+def test_threads_take_turns(pair):
+    channel = pair(size=8, slots=2, dtype="i8")
+    if sends(channel):
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(lambda i: channel.send(np.array([i])), range(300), timeout=600))
+        channel.close()
+    elif receives(channel):
+        got = []
+
+        def receive(_):
+            for view in channel:
+                got.append(int(view[0]))
+                del view
+
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(receive, range(2), timeout=600))
+        assert sorted(got) == list(range(300))
+
+
+def test_close_ends_a_wait_of_another_thread(pair):
+    channel = pair(size=8, slots=2)
+    if receives(channel):
+        thread = threading.Thread(target=channel.close)
+        thread.start()
+        with pytest.raises(acp.ClosedError):
+            channel.recv()
+        thread.join()
+
+
+def test_memory_goes_back_when_both_have_closed(pair):
+    acp.sync()
+    before = acp.heap_statistics().used
+    for closed_first in (True, False):
+        channels = [pair(size=1000, slots=4) for _ in range(20)]
+        if channels[0] is not None:
+            if receives(channels[0]):
+                assert acp.heap_statistics().used >= sum(channel.memory for channel in channels)
+            acp.barrier([0, acp.procs() - 1])
+            for channel in channels:
+                if sends(channel):
+                    channel.send(b"x")
+            acp.barrier([0, acp.procs() - 1])
+            if sends(channels[0]) == closed_first:
+                for channel in channels:
+                    channel.close()
+            acp.barrier([0, acp.procs() - 1])
+            for channel in channels:
+                channel.close()
+        del channels
+    acp.sync()
+    while acp.heap_statistics().used > before:
+        pass  # the progress thread gives it back; a hang is a failed test
+
+
+def test_wrong_arguments_are_named(pair):
+    last = acp.procs() - 1
+    with pytest.raises(acp.RankError, match="two ranks"):
+        acp.Channel(0, 0)
+    with pytest.raises(acp.RankError, match="no rank"):
+        acp.Channel(0, acp.procs())
+    channel = pair(size=16)
+    if channel is None:
+        return
+    with pytest.raises(ValueError, match="slots=0"):
+        acp.Channel(0, last, slots=0)
+    with pytest.raises(ValueError, match="fixed size"):
+        acp.Channel(0, last, size=4, dtype="f8")
+    with pytest.raises(acp.Error, match=f"rank {channel.peer}, calls that"):
+        channel.recv() if channel.sends else channel.send(b"x")
+    with pytest.raises(TypeError, match="pickled"):
+        __import__("pickle").dumps(channel)
+    assert f"rank {channel.peer}" in repr(channel)

@@ -1,0 +1,181 @@
+/* Channels by every road: messages come once, whole and in order, at whichever speed the two ends work; ends meet in the
+ * order of their creation; the receiver's memory goes back when both are closed, in whichever order. */
+#include "cluster/cluster.h"
+#include "core/channels.h"
+#include "base/linux.h"
+
+#include <sched.h>
+
+enum { MESSAGES = 3000, ENDS = 40, SIZE = 100 };
+
+static const acp_channel_shape shapes[] = {{8, 1, 1, 0}, {SIZE, 1, 2, 0}, {SIZE, 1, 8, 0}, {70000, 1, 3, 0}};
+
+static uint64_t used(acp_lane *lane, uint32_t rank)
+{
+    acp_heap_statistics s;
+    struct acp_call call;
+    acp_handle_t pending;
+    int rc;
+    while ((rc = acp_heap_look(lane, rank, &s, &call, &pending)) == ACP_E_BUSY)
+        sched_yield();
+    CHECK(rc == ACP_OK && !pending);
+    return s.used;
+}
+
+static acp_channel *open_end(acp_lane *lane, uint32_t rank, acp_channel_shape shape, bool sends)
+{
+    acp_channel *end;
+    struct acp_call call = {0};
+    acp_handle_t pending;
+    int rc = ACP_OK;
+    shape.sends = sends;
+    while (!sends && (rc = acp_malloc(lane, acp_rank(lane->engine), acp_channel_bytes(shape.size, shape.slots), &call,
+                                      &pending)) == ACP_E_BUSY)
+        sched_yield();
+    CHECK(rc == ACP_OK);
+    CHECK(acp_channel_new(lane, rank, &shape, call.result[0], &end) == ACP_OK);
+    return end;
+}
+
+static void send_one(acp_channel *end, const acp_channel_shape *shape, uint64_t n)
+{
+    static _Thread_local unsigned char bytes[70000];
+    uint64_t size = n * 7919 % (shape->size + 1);
+    memset(bytes, (int)(n % 251), size);
+    CHECK(acp_channel_open(end, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_channel_commit(end, bytes, size, size, true) == ACP_OK);
+    acp_channel_give_turn(end);
+}
+
+static void take_one(acp_channel *end, const acp_channel_shape *shape, uint64_t n)
+{
+    acp_piece p;
+    CHECK(acp_channel_take(end, ACP_FOREVER, &p) == ACP_OK);
+    CHECK(p.first && p.size == n * 7919 % (shape->size + 1) && p.rest == p.size);
+    const unsigned char *bytes = p.data;
+    for (uint64_t i = 0; i < p.size; i += 1 + p.size / 64)
+        CHECK(bytes[i] == n % 251);
+    acp_channel_release(end, p.number);
+    acp_channel_give_turn(end);
+}
+
+/* Rank 0 sends to 1, and 2 takes no part. */
+static void stream(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    (void)c;
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes && rank < 2; s++) {
+        acp_channel *end = open_end(lane, 1 - rank, shapes[s], rank == 0);
+        uint64_t count = shapes[s].size > SIZE ? MESSAGES / 10 : MESSAGES;
+        for (uint64_t n = 0; n < count; n++) {
+            if (n % 97 == rank * 40)
+                sched_yield();
+            if (rank == 0)
+                send_one(end, &shapes[s], n);
+            else
+                take_one(end, &shapes[s], n);
+        }
+        acp_piece p;
+        if (rank == 1)
+            CHECK(acp_channel_take(end, ACP_FOREVER, &p) == ACP_E_LEFT);
+        acp_channel_close(end);
+        acp_channel_free(end);
+    }
+    CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
+}
+
+/* Each end sends or receives its number; half of them are closed before they meet, or before anything has come. */
+static void many(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    acp_channel *ends[ENDS];
+    acp_channel_shape shape = shapes[1];
+    (void)c;
+    uint64_t before = used(lane, rank);
+    if (rank < 2) {
+        for (uint32_t i = 0; i < ENDS; i++) {
+            ends[i] = open_end(lane, 1 - rank, shape, (i % 3 == 0) == (rank == 0));
+            if (i % 5 == 4)
+                acp_channel_close(ends[i]);
+        }
+        for (uint32_t i = 0; i < ENDS; i++) {
+            acp_piece p;
+            bool sends = (i % 3 == 0) == (rank == 0);
+            if (i % 5 == 4) {
+                CHECK(acp_channel_open(ends[i], ACP_FOREVER) == ACP_E_DESTROYED);
+            } else if (sends) {
+                CHECK(acp_channel_open(ends[i], ACP_FOREVER) == ACP_OK);
+                CHECK(acp_channel_commit(ends[i], &i, sizeof i, sizeof i, true) == ACP_OK);
+                acp_channel_give_turn(ends[i]);
+            } else if (i % 2) {
+                CHECK(acp_channel_take(ends[i], ACP_FOREVER, &p) == ACP_OK && *(const uint32_t *)p.data == i);
+                acp_channel_give_turn(ends[i]);
+                acp_channel_release(ends[i], p.number);
+            }
+        }
+        CHECK(acp_barrier(e, (const uint32_t[]){0, 1}, 2, 0, ACP_FOREVER) == ACP_OK);
+        for (uint32_t i = 0; i < ENDS; i++)
+            acp_channel_free(ends[(i + rank * 7) % ENDS]);
+        for (uint64_t until = linux_now_ns() + 20000000000u; used(lane, rank) != before && linux_now_ns() < until;)
+            sched_yield();
+        CHECK(used(lane, rank) == before);
+    }
+    CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
+}
+
+/* Views of messages keep their slots; a sender waits for the oldest. */
+static void views(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    acp_piece p[3];
+    (void)c;
+    if (rank < 2) {
+        acp_channel *end = open_end(lane, 1 - rank, shapes[1], rank == 0);
+        if (rank == 0) {
+            int rc;
+            for (uint64_t n = 0; n < 4; n++)
+                send_one(end, &shapes[1], n);
+            while ((rc = acp_channel_open(end, ACP_FOREVER)) == ACP_OK) {
+                CHECK(acp_channel_commit(end, NULL, 0, 0, true) == ACP_OK);
+                acp_channel_give_turn(end);
+            }
+            CHECK(rc == ACP_E_LEFT);
+        } else {
+            for (int i = 0; i < 2; i++) {
+                CHECK(acp_channel_take(end, ACP_FOREVER, &p[i]) == ACP_OK);
+                acp_channel_give_turn(end);
+            }
+            CHECK(acp_channel_take(end, ACP_FOREVER, &p[2]) == ACP_E_FULL);
+            acp_channel_release(end, p[1].number);
+            CHECK(acp_channel_take(end, ACP_FOREVER, &p[2]) == ACP_E_FULL);
+            acp_channel_release(end, p[0].number);
+            take_one(end, &shapes[1], 2);
+            CHECK(acp_channel_take(end, ACP_FOREVER, &p[2]) == ACP_OK);
+            acp_channel_give_turn(end);
+            acp_channel_close(end); /* with a view that lives */
+            acp_channel_release(end, p[2].number);
+        }
+        acp_channel_free(end);
+    }
+    CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
+}
+
+/* Ends that differ are refused on both sides. */
+static void unequal(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    acp_piece p;
+    (void)c;
+    if (rank < 2) {
+        acp_channel *end = open_end(lane, 1 - rank, shapes[1 + rank], rank == 0);
+        int rc = rank == 0 ? acp_channel_open(end, ACP_FOREVER) : acp_channel_take(end, ACP_FOREVER, &p);
+        CHECK(rc == ACP_E_MISMATCH);
+        CHECK(acp_barrier(e, (const uint32_t[]){0, 1}, 2, 0, ACP_FOREVER) == ACP_OK);
+        acp_channel_free(end);
+    }
+    CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
+}
+
+int main(void)
+{
+    static const cluster_body bodies[] = {stream, many, views, unequal};
+    cluster_by_every_road(bodies, sizeof bodies / sizeof *bodies);
+    printf("channels by %u ways\n", (unsigned)CLUSTER_WAYS);
+    return 0;
+}
