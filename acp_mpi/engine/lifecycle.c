@@ -207,6 +207,8 @@ static int reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     }
     if (count != e->procs)
         return ACP_E_ARGUMENT;
+    if (!channel_notes_provide(e))
+        return ACP_E_SYSTEM;
     bool written = !identity || e->slot_of_rank; /* observers find it in the table, too */
     int rc = written ? rank_table_append_permute(e, 0, slot_of, count) : ACP_OK;
     if (rc != ACP_OK)

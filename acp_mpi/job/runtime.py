@@ -309,7 +309,6 @@ def reset(rank: int) -> None:
 
     _engine.demand("reset")
     _engine.complete()
-    _engine.end_channels()
     _engine.meet("reset", _EXCHANGE)
     has_grown = len(_engine.together()) < _engine.procs()  # one rank alone may know that
     told = [said or (None, False) for said in allgather((rank, has_grown), "reset")]
@@ -325,6 +324,7 @@ def reset(rank: int) -> None:
         slots[new] = _engine.slot_of(old)
     _engine.meet("reset", _EXCHANGE)
     lifecycle.reset()
+    _engine.end_channels()
     try:
         _engine.halt()  # else it writes to the mailbox of a rank that is through
         _engine.meet("reset", _EXCHANGE)  # the ranks of a node change theirs in one table

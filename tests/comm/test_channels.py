@@ -1,6 +1,7 @@
 """Channels: order, pieces, views that keep their slots, ends, what a side learns of the other."""
 
 import contextlib
+import gc
 import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -89,6 +90,8 @@ def test_elements_and_objects_come_as_they_were_sent(pair):
                 channel.send(np.zeros(3, "u2"))
         elif receives(channel):
             got, into = channel.recv(), np.zeros(4, dtype)
+            with pytest.raises(TypeError, match="give one of that type"):
+                channel.recv(np.zeros(4, "u2"))
             assert got.dtype == dtype
             assert got.tobytes() == values.tobytes()
             assert channel.recv(into)[:3].tobytes() == values[::2].tobytes()
@@ -142,6 +145,32 @@ def test_views_keep_their_slots_until_they_go(pair):
         kept = [view.copy() for view in kept]
         assert [channel.recv()[0] for _ in range(9)] == list(range(3, 12))
         assert [view[0] for view in kept] == [0, 1, 2]
+
+
+def test_a_view_in_a_cycle_gives_its_slot_back(pair):
+    channel = pair(size=8, slots=1)
+    if sends(channel):
+        for i in range(20):
+            channel.send(b"%d" % i)
+    elif receives(channel):
+        for i in range(20):
+            with channel.take() as view:
+                cycle = [memoryview(view)]
+            cycle.append(cycle)
+            assert bytes(cycle[0]) == b"%d" % i
+            del view, cycle
+            gc.collect()
+
+
+def test_a_refused_reset_closes_no_channel(pair):
+    channel = pair(size=8)
+    if acp.procs() > 1:
+        with pytest.raises(acp.RankError):
+            acp.reset(0)
+    if sends(channel):
+        channel.send(b"on")
+    elif receives(channel):
+        assert channel.recv() == b"on"
 
 
 def test_a_full_ring_holds_its_sender_up(pair):

@@ -31,9 +31,14 @@ static uint64_t stride_of(uint64_t size)
     return (size + 8 + 63) & ~(uint64_t)63;
 }
 
+static uint64_t ring_bytes(uint64_t size, uint32_t slots)
+{
+    return CHANNEL_HEAD + slots * stride_of(size);
+}
+
 uint64_t acp_channel_bytes(uint64_t size, uint32_t slots)
 {
-    return CHANNEL_HEAD + slots * stride_of(size) + 48; /* blocks begin at multiples of 16 */
+    return ring_bytes(size, slots) + 48; /* blocks begin at multiples of 16 */
 }
 
 struct channel_ring *channel_enter(acp_channel *c)
@@ -124,7 +129,7 @@ int acp_channel_new(acp_lane *lane, uint32_t rank, const acp_channel_shape *shap
 static void connect_to(acp_channel *c)
 {
     struct heap *h = c->peer->mail.far ? NULL : mailbox_heap(c->engine, c->peer);
-    uint64_t bytes = acp_channel_bytes(c->shape.size, c->shape.slots) - 48, nonce = c->their_nonce, at = c->their_ring;
+    uint64_t bytes = ring_bytes(c->shape.size, c->shape.slots), nonce = c->their_nonce, at = c->their_ring;
     if (!h) {
         atomic_store(&c->way, CHANNEL_FAR);
         return;
@@ -169,8 +174,7 @@ static uint64_t stamp_here(acp_channel *c)
     return (stamp ^ channel_mark(next)) >> 40 || !stamp ? 0 : stamp;
 }
 
-/* What a call would return now; ACP_E_BUSY: it would wait. */
-static int state_of(acp_channel *c)
+int acp_channel_state(acp_channel *c)
 {
     bool over = atomic_load(&c->peer_closed); /* before the look at the ring, as the next */
     int gone = peer_gone(c->engine, c->peer);
@@ -192,11 +196,6 @@ static int state_of(acp_channel *c)
     return over ? ACP_E_LEFT : gone != ACP_OK ? gone : ACP_E_BUSY;
 }
 
-int acp_channel_state(acp_channel *c)
-{
-    return state_of(c);
-}
-
 bool acp_channel_is_far(const acp_channel *c)
 {
     return c->way == CHANNEL_FAR;
@@ -214,7 +213,7 @@ static bool look_at_ends(struct channel_wait *w)
 {
     for (uint32_t i = 0; i < w->count; i++) {
         uint32_t at = (w->which + i) % w->count;
-        w->rc = state_of(w->ends[at]);
+        w->rc = acp_channel_state(w->ends[at]);
         if (w->rc != ACP_E_BUSY) {
             w->which = at;
             return true;
@@ -223,8 +222,9 @@ static bool look_at_ends(struct channel_wait *w)
     return false;
 }
 
-static bool end_stands(struct channel_wait *w)
+static bool end_is_ready(void *context)
 {
+    struct channel_wait *w = context;
     uint64_t none = 0;
     if (w->thread && !w->mine) {
         w->mine = atomic_compare_exchange_strong(&w->ends[0]->turn, &none, w->thread);
@@ -250,11 +250,6 @@ static void arm(struct channel_wait *w, bool on)
     }
 }
 
-static bool end_is_ready(void *context)
-{
-    return end_stands(context);
-}
-
 static void watch_other_ends(acp_engine *e, const void *whom)
 {
     const struct channel_wait *w = whom;
@@ -270,7 +265,7 @@ static bool comes_soon(struct channel_wait *w)
     const acp_engine *e = w->ends[0]->engine;
     uint32_t looks = e->progress.crowded ? YIELDS : LOOKS;
     for (uint32_t i = 0; i < looks; i++) {
-        if (end_stands(w))
+        if (end_is_ready(w))
             return true;
         if (e->progress.crowded)
             sched_yield();
@@ -285,7 +280,7 @@ static bool comes_soon(struct channel_wait *w)
 static int ends_await(struct channel_wait *w, int64_t timeout_ns, acp_doing doing)
 {
     acp_engine *e = w->ends[0]->engine;
-    if (end_stands(w))
+    if (end_is_ready(w))
         return ACP_OK;
     if (timeout_ns == 0)
         return ACP_E_TIMEOUT;
@@ -307,8 +302,7 @@ void acp_channel_give_turn(acp_channel *c)
         wake_here(c->engine);
 }
 
-/* The turn, and something to do with it. */
-static int obtain(acp_channel *c, int64_t timeout_ns)
+int acp_channel_open(acp_channel *c, int64_t timeout_ns)
 {
     acp_doing doing = c->shape.sends ? ACP_DOING_SEND : ACP_DOING_RECEIVE;
     struct channel_wait w = {.ends = &c, .count = 1, .thread = (uint64_t)pthread_self(), .rc = ACP_E_BUSY};
@@ -330,22 +324,11 @@ static int obtain(acp_channel *c, int64_t timeout_ns)
     return rc;
 }
 
-/* A later piece of a message goes on with the turn of the first. */
-static int piece_go_on(acp_channel *c, int64_t timeout_ns)
+int acp_channel_open_next(acp_channel *c, int64_t timeout_ns)
 {
     struct channel_wait w = {.ends = &c, .count = 1};
     int rc = ends_await(&w, timeout_ns, c->shape.sends ? ACP_DOING_SEND : ACP_DOING_RECEIVE);
     return rc == ACP_OK ? w.rc : rc;
-}
-
-int acp_channel_open(acp_channel *c, int64_t timeout_ns)
-{
-    return obtain(c, timeout_ns);
-}
-
-int acp_channel_open_next(acp_channel *c, int64_t timeout_ns)
-{
-    return piece_go_on(c, timeout_ns);
 }
 
 void *acp_channel_slot(acp_channel *c)
@@ -450,7 +433,7 @@ static int take_piece(acp_channel *c, acp_piece *piece)
 
 int acp_channel_take(acp_channel *c, int64_t timeout_ns, acp_piece *piece)
 {
-    int rc = obtain(c, timeout_ns);
+    int rc = acp_channel_open(c, timeout_ns);
     if (rc == ACP_OK && (rc = take_piece(c, piece)) != ACP_OK)
         acp_channel_give_turn(c);
     return rc;
@@ -458,7 +441,7 @@ int acp_channel_take(acp_channel *c, int64_t timeout_ns, acp_piece *piece)
 
 int acp_channel_take_next(acp_channel *c, int64_t timeout_ns, acp_piece *piece)
 {
-    int rc = piece_go_on(c, timeout_ns);
+    int rc = acp_channel_open_next(c, timeout_ns);
     return rc == ACP_OK ? take_piece(c, piece) : rc;
 }
 
@@ -528,7 +511,7 @@ void acp_channel_look_at(acp_channel *c, acp_channel_look *out)
         channel_leave(c);
 }
 
-static void close_end(acp_channel *c)
+void acp_channel_close(acp_channel *c)
 {
     acp_engine *e = c->engine;
     if (atomic_exchange(&c->closed, true) || acp_engine_foreign(e))
@@ -546,15 +529,10 @@ static void close_end(acp_channel *c)
     pthread_mutex_unlock(&e->lock);
 }
 
-void acp_channel_close(acp_channel *c)
-{
-    close_end(c);
-}
-
 void acp_channel_free(acp_channel *c)
 {
     acp_engine *e = c->engine;
-    close_end(c);
+    acp_channel_close(c);
     if (acp_engine_foreign(e))
         return; /* a child has none of the parent's threads, and frees nothing */
     pthread_mutex_lock(&e->lock);
@@ -574,6 +552,6 @@ void acp_channels_end(acp_engine *e)
         bool open = c && !c->closed; /* one that is closed may be freed when the lock is given back */
         pthread_mutex_unlock(&e->lock);
         if (open)
-            close_end(c);
+            acp_channel_close(c);
     }
 }

@@ -43,6 +43,23 @@ static int send_note(acp_channel *c, struct message *m, const void *payload, uin
     return route_road(e, c->peer)->send(lane, c->peer, COURIER_COLOR, m);
 }
 
+/* CLOSE and CREDIT: the other process waits for them. */
+static void tell(acp_channel *c, struct message *m)
+{
+    if (send_note(c, m, NULL, 0) == ACP_E_SYSTEM)
+        peer_mark_lost(c->engine, c->peer);
+}
+
+/* The resets that this process and `p` both took part in, which are those since both are known. */
+static uint64_t common_resets(const acp_engine *e, const struct peer *p)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < e->channels.reset_sizes; i++)
+        if (e->channels.resets[i].procs > p->slot)
+            count += e->channels.resets[i].count;
+    return count;
+}
+
 /* A free place, from the last one on. */
 static bool find_place(acp_engine *e, uint32_t *place)
 {
@@ -76,7 +93,7 @@ static void say_closed(acp_channel *c)
     if (c->reserved) /* later: the other end would give the ring back */
         return;
     if (!c->told)
-        send_note(c, &m, NULL, 0);
+        tell(c, &m);
     c->told = true;
 }
 
@@ -112,7 +129,7 @@ int channel_notes_offer(acp_channel *c)
     struct heap *h = c->ring ? mailbox_heap(e, e->job.own) : NULL;
     struct message m = {.flags = NOTE_OFFER, .id = c->id, .src = c->nonce, .a = c->shape.size, .b = c->shape.type,
                         .dst = h ? (uint64_t)((unsigned char *)c->ring - h->base) : 0,
-                        .after = s->era << 32 | c->shape.slots << 1 | c->shape.sends};
+                        .after = common_resets(e, c->peer) << 32 | c->shape.slots << 1 | c->shape.sends};
     int rc = send_note(c, &m, NULL, 0);
     if (rc != ACP_OK && rc != ACP_E_LOST)
         return rc;
@@ -148,7 +165,7 @@ static bool forget_unmet(acp_engine *e, const acp_channel *c)
 static void offered(acp_engine *e, struct peer *from, const struct message *m)
 {
     struct channels_state *s = &e->channels;
-    if (m->after >> 32 != (s->era & UINT32_MAX)) /* of before a reset */
+    if (m->after >> 32 != (common_resets(e, from) & UINT32_MAX)) /* of before a reset */
         return;
     for (acp_channel *c = s->unmet; c; c = c->unmet_next)
         if (belong(c, from, m)) {
@@ -224,7 +241,7 @@ int channel_notes_part(acp_channel *c, uint64_t number, uint64_t at, const unsig
 void channel_notes_credit(acp_channel *c, uint64_t taken)
 {
     struct message m = {.flags = NOTE_CREDIT, .id = c->theirs, .a = taken};
-    send_note(c, &m, NULL, 0);
+    tell(c, &m);
 }
 
 void channel_notes_close(acp_channel *c)
@@ -317,12 +334,26 @@ static void drop_offers(acp_engine *e)
         e->channels.offers = o->next;
 }
 
+bool channel_notes_provide(acp_engine *e)
+{
+    struct channels_state *s = &e->channels;
+    if (s->reset_sizes && s->resets[s->reset_sizes - 1].procs == e->procs)
+        return true;
+    struct channel_resets *grown = realloc(s->resets, (s->reset_sizes + 1) * sizeof *grown);
+    if (!grown)
+        return false;
+    grown[s->reset_sizes++] = (struct channel_resets){.procs = e->procs};
+    s->resets = grown;
+    return true;
+}
+
 /* Ends of before stay for their owners, closed. */
 void channel_notes_reset(acp_engine *e)
 {
     drop_offers(e);
     e->channels.unmet = NULL;
     e->channels.era++;
+    e->channels.resets[e->channels.reset_sizes - 1].count++;
     for (uint64_t i = 0; i < e->channels.room; i++)
         if (e->channels.ends[i]) {
             e->channels.ends[i]->block = 0;
@@ -338,6 +369,7 @@ void channel_notes_end(acp_engine *e)
             free(e->channels.ends[i]->held);
             free(e->channels.ends[i]);
         }
+    free(e->channels.resets);
     free(e->channels.ends);
     e->channels.ends = NULL;
     e->channels.room = 0;

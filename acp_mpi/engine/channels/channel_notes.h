@@ -25,6 +25,7 @@ void channel_notes_reap(acp_engine *e); /* gives back what closed ends had */
 
 enum due channel_notes_due(const acp_engine *e);
 bool channel_notes_poll(acp_lane *lane);
+bool channel_notes_provide(acp_engine *e); /* memory for a reset; false: there is none */
 void channel_notes_reset(acp_engine *e); /* with the lock held, when all memory has gone */
 void channel_notes_end(acp_engine *e); /* last of all */
 

@@ -288,9 +288,9 @@ static void bring_late(acp_lane *lane, struct courier *c, uint64_t stuck)
         const struct message *m = &l->message;
         if (m->kind == ACP_MAIL || m->kind == ACP_MAIL_SAID || m->id == stuck || !*delivery_of(c, m->id)) {
             at = &l->next;
-        } else if (not_yet(frame_here(lane, c, m, l->payload, l->size))) {
+        } else if (not_yet(frame_here(lane, c, m, l->payload, l->size))) { /* nothing of that message is behind it */
             flow_retry(lane->engine, ACP_E_BUSY);
-            return;
+            at = &l->next;
         } else {
             late_drop(lane, at);
         }

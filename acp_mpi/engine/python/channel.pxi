@@ -1,55 +1,6 @@
 # Channels: one sender, one receiver, a ring of slots in the receiver's heap.
 
 from cpython.bytearray cimport PyByteArray_AS_STRING
-from cpython.unicode cimport PyUnicode_AsUTF8AndSize
-
-DEF RAW = 0
-DEF TYPED = 1
-DEF PICKLED = 2
-
-cdef extern from "core/channels.h" nogil:
-    const uint32_t ACP_CHANNEL_SLOTS_MOST
-    const uint64_t ACP_CHANNEL_SIZE_MOST
-    ctypedef struct acp_channel
-    ctypedef struct acp_channel_shape:
-        uint64_t size, type
-        uint32_t slots, sends
-    ctypedef struct acp_piece:
-        const void *data
-        uint64_t size, rest, number
-        bint first
-    ctypedef struct acp_channel_look:
-        bint connected, closed
-        uint64_t pending, held, messages, waits
-        acp_channel_shape other
-    uint64_t acp_channel_bytes(uint64_t, uint32_t)
-    int acp_channel_new(acp_lane *, uint32_t, const acp_channel_shape *, acp_ga_t, acp_channel **)
-    int acp_channel_open(acp_channel *, int64_t)
-    int acp_channel_open_next(acp_channel *, int64_t)
-    void *acp_channel_slot(acp_channel *)
-    void acp_channel_reserve(acp_channel *, bint)
-    int acp_channel_commit(acp_channel *, const void *, uint64_t, uint64_t, bint)
-    int acp_channel_take(acp_channel *, int64_t, acp_piece *)
-    int acp_channel_take_next(acp_channel *, int64_t, acp_piece *)
-    void acp_channel_release(acp_channel *, uint64_t)
-    void acp_channel_give_turn(acp_channel *)
-    int acp_channel_state(acp_channel *)
-    bint acp_channel_is_far(acp_channel *)
-    int acp_channel_select(acp_channel **, uint32_t, uint32_t, int64_t, uint32_t *)
-    void acp_channel_look_at(acp_channel *, acp_channel_look *)
-    void acp_channel_close(acp_channel *)
-    void acp_channel_free(acp_channel *)
-    void acp_channels_end(acp_engine *)
-
-
-cdef uint64_t hash_of_text(str text) except? 0:
-    # FNV-1a: the same in all processes.
-    cdef Py_ssize_t n = 0, i
-    cdef const char *p = PyUnicode_AsUTF8AndSize(text, &n)
-    cdef uint64_t h = 0xcbf29ce484222325ULL
-    for i in range(n):
-        h = (h ^ <unsigned char>p[i]) * <uint64_t>0x100000001b3ULL
-    return h
 
 
 cdef class Slot  # channel_views.pxi
@@ -72,8 +23,7 @@ cdef class Channel:
     cdef readonly uint32_t slots, peer
     cdef readonly object dtype
     cdef readonly bint sends
-    cdef int kind
-    cdef uint64_t width
+    cdef Elements elements
     cdef bint over
     cdef Reservation reservation  # that is open
     cdef bytearray gathered  # pieces of a long message, and how many bytes have come
@@ -96,12 +46,12 @@ cdef class Channel:
         if not 1 <= bytes_of_slot <= ACP_CHANNEL_SIZE_MOST or not 1 <= count <= ACP_CHANNEL_SLOTS_MOST:
             raise ValueError(f"Channel: size={size} and slots={slots}; a slot has 1 byte to 2**38, and a channel 1 to "
                              f"{ACP_CHANNEL_SLOTS_MOST} slots")
-        self.understand(dtype, bytes_of_slot)
+        self.elements = Elements(dtype, bytes_of_slot)
+        self.dtype = self.elements.dtype
         self.size, self.slots, self.sends = bytes_of_slot, count, acp_rank(engine) == source
         self.peer = target if self.sends else source
         shape.size, shape.slots, shape.sends = self.size, self.slots, self.sends
-        shape.type = hash_of_text("" if dtype is None else "object" if dtype is object
-                                  else repr(self.dtype.descr) + self.dtype.str)
+        shape.type = self.elements.hash()
         need("Channel")  # a dtype may be made by Python code
         if not self.sends:
             ring = block_take("Channel", acp_rank(engine), acp_channel_bytes(self.size, self.slots))
@@ -111,19 +61,6 @@ cdef class Channel:
                 block_give("Channel", ring)
             raise_fault("Channel", lane0)
         self.e = engine
-
-    cdef int understand(self, object dtype, object bytes_of_slot) except -1:
-        self.dtype, self.kind, self.width = dtype, RAW, 1
-        if dtype is object:
-            self.kind = PICKLED
-        elif dtype is not None:
-            import numpy
-            self.dtype, self.kind = numpy.dtype(dtype), TYPED
-            self.width = self.dtype.itemsize
-            if self.dtype.hasobject or not 1 <= self.width <= bytes_of_slot:
-                raise ValueError(f"Channel: elements of {self.dtype} in slots of {bytes_of_slot} bytes; give a type "
-                                 "of a fixed size that fits, or dtype=object")
-        return 0
 
     def __dealloc__(self):
         if self.end != NULL:
@@ -182,26 +119,6 @@ cdef class Channel:
 
     # --- sending
 
-    cdef object packed(self, object x, parcel *p, str function):
-        # Fills the payload, and returns what keeps it.
-        p.viewed = False
-        if self.kind == PICKLED:
-            data = pickle_module().dumps(x, 5)
-            p.data, p.size = PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data)
-            return data
-        if self.kind == TYPED:
-            if ndarray_type is None:
-                know_numpy()
-            if type(x) is ndarray_type and x.dtype == self.dtype and x.flags.c_contiguous:
-                return raw_parcel(x, p, function)
-            import numpy
-            array = numpy.asarray(x)
-            if array.dtype != self.dtype:
-                raise TypeError(f"{function}: elements of {array.dtype} in a channel of {self.dtype}; convert them by "
-                                ".astype(), or create both ends with that dtype")
-            x = numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8)
-        return raw_parcel(x, p, function)
-
     def send(self, x, timeout: float | None = None) -> None:
         """Send a buffer, with a dtype an array of it, with dtype=object anything that can be pickled.
 
@@ -212,7 +129,7 @@ cdef class Channel:
         cdef parcel p
         cdef acp_engine *e = self.e
         self.demand("send", True)
-        keeper = self.packed(x, &p, "send")
+        keeper = self.elements.pack(x, &p, "send")
         acp_engine_enter(e)
         try:
             self.push(p.data, p.size, limit)
@@ -258,13 +175,13 @@ cdef class Channel:
         """
         cdef Reservation r = Reservation.__new__(Reservation)
         self.demand("reserve", True)
-        if self.kind == PICKLED:
+        if self.elements.kind == PICKLED:
             raise TypeError("reserve: this channel carries pickled objects; use send")
         r.channel, r.limit = self, nanoseconds(timeout, "reserve")
-        most = self.size // self.width
+        most = self.size // self.elements.width
         wanted = most if n is None else as_int(n, "reserve", "a number of elements")
         if not 0 <= wanted <= most:
-            raise ValueError(f"reserve: {n} elements of {self.width} bytes do not fit a slot of {self.size}; at most {most}")
+            raise ValueError(f"reserve: {n} elements of {self.elements.width} bytes do not fit a slot of {self.size}; at most {most}")
         r.count = r.most = wanted
         return r
 
@@ -321,16 +238,6 @@ cdef class Channel:
             acp_channel_release(self.end, p.number)
         return 0
 
-    cdef object unpack(self, const char *data, uint64_t n):
-        if self.kind == PICKLED:
-            return pickle_module().loads(raw_bytes_of(data, n))
-        if self.kind == RAW:
-            return raw_bytes_of(data, n)
-        import numpy
-        array = numpy.empty(n // self.width, self.dtype)
-        copy_bytes(<char *><uintptr_t>array.ctypes.data, data, n)
-        return array
-
     def recv(self, buffer: _Buffer = None, timeout: float | None = None,
              status: Status | None = None) -> Any if buffer is None else _Buffer:
         """Receive the next message; return `buffer`, filled, or an array, bytes, or the object.
@@ -347,8 +254,11 @@ cdef class Channel:
         cdef Status room = room_for(status, "recv")
         finish = None
         if buffer is not None:
-            if self.kind == PICKLED:
+            if self.elements.kind == PICKLED:
                 raise TypeError("recv: this channel carries pickled objects; receive without a buffer")
+            if self.elements.kind == TYPED and getattr(buffer, "dtype", self.dtype) != self.dtype:
+                raise TypeError(f"recv: a buffer of {buffer.dtype} for a channel of {self.dtype}; give one of that type, or "
+                                "none")
             finish = plain_buffer(buffer, &view, True, "recv")
         try:
             whole = self.gather("recv", limit, &p)
@@ -358,7 +268,7 @@ cdef class Channel:
                 if room is not None:
                     room.source, room.tag, room.size, room.note = self.peer, 0, p.rest, BYTES
                 if buffer is None:
-                    return self.unpack(<const char *>p.data, p.rest)
+                    return self.elements.unpack(<const char *>p.data, p.rest)
                 copy_bytes(view.buf, p.data, min(p.rest, <uint64_t>view.len))
                 if p.rest > <uint64_t>view.len:
                     raise _errors.TruncationError(f"recv: a message of {p.rest} bytes and a buffer of {view.len}; what fits "
@@ -381,31 +291,25 @@ cdef class Channel:
         cdef Slot slot
         cdef bint whole = self.gather(function, limit, &p)
         try:
-            if not whole or self.kind == PICKLED or p.rest == 0:
+            if not whole or self.elements.kind == PICKLED or p.rest == 0:
                 try:
                     if not whole:
                         p.data, p.rest = PyByteArray_AS_STRING(self.gathered), len(self.gathered)
-                    made = self.unpack(<const char *>p.data, p.rest)
+                    made = self.elements.unpack(<const char *>p.data, p.rest)
                 finally:
                     if whole:
                         acp_channel_release(self.end, p.number)
                     self.gathered = None
-                if self.kind == RAW:
+                if self.elements.kind == RAW:
                     return memoryview(made)
-                if self.kind == TYPED:
+                if self.elements.kind == TYPED:
                     made.flags.writeable = False
                 return made
             slot = Slot.__new__(Slot)
             slot.data, slot.size, slot.number, slot.channel = <char *>p.data, p.rest, p.number, self
         finally:
             acp_channel_give_turn(self.end)
-        return self.seen(slot)
-
-    cdef object seen(self, Slot slot):
-        if self.kind == RAW:
-            return memoryview(slot)
-        import numpy
-        return numpy.frombuffer(slot, self.dtype)
+        return self.elements.view(slot)
 
     def take(self, timeout: float | None = None) -> Taken:
         """Return a context whose variable is the next message: a read-only view of its slot, or the object.

@@ -6,6 +6,7 @@ cdef extern from "Python.h":
     int PyBuffer_FillInfo(Py_buffer *, object, void *, Py_ssize_t, int, int) except -1
 
 
+@cython.no_gc_clear  # a slot in a cycle of the program is still given back
 cdef class Slot:
     """The bytes of a slot, as a buffer; a received one is given back with the last view of it."""
     cdef Channel channel
@@ -74,16 +75,16 @@ cdef class Reservation:
         acp_channel_reserve(c.end, True)
         self.inside = True
         slot = Slot.__new__(Slot)
-        slot.data, slot.size, slot.writable = self.data, self.most * c.width, True
+        slot.data, slot.size, slot.writable = self.data, self.most * c.elements.width, True
         slot.channel = c  # it keeps the memory of the peer mapped
         c.reservation = self
-        self.view = c.seen(slot) if self.most else memoryview(bytearray())
+        self.view = c.elements.view(slot) if self.most else memoryview(bytearray())
         return self.view
 
     def __exit__(self, kind, error, traceback) -> None:
         cdef Channel c = self.channel
         cdef int rc = ACP_OK
-        cdef uint64_t n = self.count * c.width
+        cdef uint64_t n = self.count * c.elements.width
         if not self.inside:
             return
         self.inside = False

@@ -216,8 +216,8 @@ static bool has_come(acp_engine *e, uint32_t slot)
     return all;
 }
 
-/* A message of the dead that there is no room for waits for room, and those that have begun do not wait
- * behind it: one that has come wholly is taken, before or after the loss, one that has not is lost. */
+/* A message that there is no room for waits for room, also when its sender is dead, and those that have begun do not
+ * wait behind it: one that has come wholly is taken while its sender lives, one that has not is lost with it. */
 static void nobody_waits_behind_what_has_no_room(struct town *t)
 {
     enum { MOST = 4096, SLOT = RESIDENTS + 8 };
@@ -239,10 +239,10 @@ static void nobody_waits_behind_what_has_no_room(struct town *t)
         say_part(&s, 1, 1, at);
     say_part(&s, 2, 2, PIECE);
     CHECK(stranger_adds(&s) > 0); /* all that is there */
-    CHECK(!acp_request_done(half));
-    peer_mark_lost(e, peer_of_slot(e, SLOT));
     CHECK(acp_request_wait(e, whole, (int64_t)PATIENCE_S * 1000000000) == ACP_OK);
     CHECK(receive_end_of(lane, whole).source == SLOT && !memcmp(into[0], data, SIZE));
+    CHECK(!has_come(e, SLOT) && !acp_request_done(half));
+    peer_mark_lost(e, peer_of_slot(e, SLOT));
     lost(lane, half, SLOT);
     CHECK(!has_come(e, SLOT));
     give_back(lane, blocks, receives, count);

@@ -9,6 +9,11 @@
 struct acp_channel;
 struct channel_offer;
 
+/* Resets while that many processes were known: one that comes later counts only those that it sees, too. */
+struct channel_resets {
+    uint32_t procs, count;
+};
+
 struct channels_state { /* with the engine's lock */
     struct acp_channel **ends; /* by place; NULL: free */
     uint64_t room; /* places */
@@ -17,6 +22,8 @@ struct channels_state { /* with the engine's lock */
     struct acp_channel *unmet, **unmet_end; /* ends whose other end is not known yet, the oldest first */
     struct channel_offer *offers, **offers_end; /* ends of peers whose other end is not created yet, likewise */
     _Atomic uint64_t era; /* number of resets */
+    struct channel_resets *resets; /* by their number of processes, in order */
+    uint32_t reset_sizes;
     _Atomic bool reap;    /* memory of closed ends may be given back */
 };
 

@@ -1,0 +1,75 @@
+# What a channel carries: bytes, elements of a NumPy type, or pickled objects.
+
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+
+DEF RAW = 0
+DEF TYPED = 1
+DEF PICKLED = 2
+
+
+cdef uint64_t hash_of_text(str text) except? 0:
+    # FNV-1a: the same in all processes.
+    cdef Py_ssize_t n = 0, i
+    cdef const char *p = PyUnicode_AsUTF8AndSize(text, &n)
+    cdef uint64_t h = 0xcbf29ce484222325ULL
+    for i in range(n):
+        h = (h ^ <unsigned char>p[i]) * <uint64_t>0x100000001b3ULL
+    return h
+
+
+cdef class Elements:
+    cdef object dtype
+    cdef int kind
+    cdef uint64_t width
+
+    def __cinit__(self, object dtype, object bytes_of_slot):
+        self.dtype, self.kind, self.width = dtype, RAW, 1
+        if dtype is object:
+            self.kind = PICKLED
+        elif dtype is not None:
+            import numpy
+            self.dtype, self.kind = numpy.dtype(dtype), TYPED
+            self.width = self.dtype.itemsize
+            if self.dtype.hasobject or not 1 <= self.width <= bytes_of_slot:
+                raise ValueError(f"Channel: elements of {self.dtype} in slots of {bytes_of_slot} bytes; give a type "
+                                 "of a fixed size that fits, or dtype=object")
+
+    cdef uint64_t hash(self) except? 0:
+        return hash_of_text("" if self.kind == RAW else "object" if self.kind == PICKLED
+                            else repr(self.dtype.descr) + self.dtype.str)
+
+    cdef object pack(self, object x, parcel *p, str function):
+        # Fills the payload, and returns what keeps it.
+        p.viewed = False
+        if self.kind == PICKLED:
+            data = pickle_module().dumps(x, 5)
+            p.data, p.size = PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data)
+            return data
+        if self.kind == TYPED:
+            if ndarray_type is None:
+                know_numpy()
+            if type(x) is ndarray_type and x.dtype == self.dtype and x.flags.c_contiguous:
+                return raw_parcel(x, p, function)
+            import numpy
+            array = numpy.asarray(x)
+            if array.dtype != self.dtype:
+                raise TypeError(f"{function}: elements of {array.dtype} in a channel of {self.dtype}; convert them by "
+                                ".astype(), or create both ends with that dtype")
+            x = numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8)
+        return raw_parcel(x, p, function)
+
+    cdef object unpack(self, const char *data, uint64_t n):
+        if self.kind == PICKLED:
+            return pickle_module().loads(raw_bytes_of(data, n))
+        if self.kind == RAW:
+            return raw_bytes_of(data, n)
+        import numpy
+        array = numpy.empty(n // self.width, self.dtype)
+        copy_bytes(<char *><uintptr_t>array.ctypes.data, data, n)
+        return array
+
+    cdef object view(self, object slot):
+        if self.kind == RAW:
+            return memoryview(slot)
+        import numpy
+        return numpy.frombuffer(slot, self.dtype)
