@@ -210,8 +210,15 @@ class Job:
         return self.log.read_text(errors="replace")
 
     def processes(self) -> list[int]:
-        """Return the processes of the job that are alive, orphans included."""
-        return [pid for pid in _all_processes() if self._mark in _environment(pid)]
+        """Return the processes of the job that are alive, orphans included.
+
+        Processes are listed until no list has a new one: the child of a listed process that has
+        ended meanwhile may have started after the list was made.
+        """
+        seen: dict[int, bool] = {}
+        while new := [pid for pid in _all_processes() if pid not in seen]:
+            seen |= {pid: self._mark in _environment(pid) for pid in new}
+        return [pid for pid, mine in seen.items() if mine]
 
     def wait(self, limit: float = 40.0) -> int:
         """Return the exit status, or kill the job and raise Hang after `limit` quiet seconds."""
@@ -311,12 +318,23 @@ def _all_processes() -> Iterator[int]:
     return (int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD of Linux
+
+
 def _environment(pid: int) -> list[str]:
     """Return the environment a process was started with; [] if it is gone or a zombie."""
-    try:
-        return Path(f"/proc/{pid}/environ").read_text(errors="replace").split("\0")
-    except OSError:
-        return []
+    empty = 0
+    with contextlib.suppress(OSError):
+        while empty < 3:
+            environment = Path(f"/proc/{pid}/environ").read_text(errors="replace")
+            state = stat(pid)
+            if environment or state[0] in "ZX" or int(state[6]) & _KERNEL_THREAD:
+                return environment.split("\0")
+            # Between two programs (execve) the environment is empty for a while, and so are the
+            # arguments; a program that was started without an environment has some.
+            empty += command_line(pid) != ""
+            time.sleep(0.0001)
+    return []
 
 
 def maps(pid: int) -> str:
