@@ -66,6 +66,8 @@ class Stub:
     def _statement(self, node: Any, indent: str) -> None:
         """Add what a module or a class shows of one of its statements."""
         match node:
+            case Nodes.CClassDefNode(body=None):
+                pass  # declared; the class itself comes later
             case Nodes.CClassDefNode(class_name=name, bases=bases):
                 self._class(node, name, [base.name for base in bases.args])
             case Nodes.PyClassDefNode(name=name):
