@@ -10,6 +10,7 @@ from pathlib import Path
 import launch
 import pages
 import pytest
+from macprunning import macprun
 from support import case
 
 SPAWNING = sorted((launch.ROOT / "examples").glob("spawn_*.py"))
@@ -135,6 +136,30 @@ def test_the_example_of_groups_is_started_by_its_job_file(passes):
     output = passes(["sh", "-c", command], {"PATH": path})
     assert "[master.0] pi is 3.14159265" in output
     assert "by 5 processes in 3 groups" in output
+
+
+@pytest.mark.smoke
+def test_a_solver_and_an_observer_are_coupled_by_channels(passes):
+    folder = Path(sys.executable).parent
+    command = f"cd {launch.ROOT / 'examples' / 'heat'} && {folder / 'macprun'} job.toml"
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    output = passes(["sh", "-c", command], {"PATH": path})
+    assert re.search(r"\[solver.0\] \d+ steps: heat 0\.4[78]", output), output
+    assert re.search(r"while it cooled within 0\.000\d+ of the exact solution", output), output
+
+
+@pytest.mark.parametrize("road", ["owner", "link"])
+def test_an_observer_steers_a_solver_on_every_road(passes, tmp_path, road):
+    folder, picture = launch.ROOT / "examples" / "heat", tmp_path / "heat.svg"
+    solver = [sys.executable, folder / "solver.py", "--cells", "8", "--every", "4"]
+    observer = [sys.executable, folder / "observer.py", "--hot", "2", "--picture", picture]
+    command = macprun(
+        [3, "--mpi", "--name", "solver", *solver],
+        [1, "--name", "observer", *observer],
+    )
+    output = passes(command, launch.ROADS[road])
+    assert re.search(r"\[solver.0\] \d+ steps: heat 0\.8", output), output
+    assert picture.read_text().startswith("<svg")
 
 
 def test_the_stencil_draws_a_picture(passes, tmp_path):
