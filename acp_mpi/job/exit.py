@@ -8,6 +8,8 @@ import sys
 
 from acp_mpi.engine import _engine
 
+PATIENCE = 60.0  # s for the end of Python without MPI, which takes long on a busy machine
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,10 +71,10 @@ class _Deadline:
     def __init__(self) -> None:
         import faulthandler
 
-        self._start = faulthandler.dump_traceback_later
+        self._start, self._patience = faulthandler.dump_traceback_later, PATIENCE
 
     def __del__(self) -> None:
-        self._start(5.0, exit=True, file=2)
+        self._start(self._patience, exit=True, file=2)
 
 
 def flush() -> None:

@@ -325,8 +325,10 @@ def _stopped(pid: int) -> bool:
     """Return whether all threads of a process are stopped; one that has ended runs no more."""
     states = []
     with contextlib.suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            states.append((task / "stat").read_text().rpartition(")")[2].split()[0])
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):  # this thread has ended meanwhile
+                text = Path(f"/proc/{pid}/task/{task}/stat").read_text()
+                states.append(text.rpartition(")")[2].split()[0])
     return all(state in "TZX" for state in states)
 
 

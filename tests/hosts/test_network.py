@@ -291,8 +291,12 @@ def sleeper(host):
     return process
 
 
-def spaces_of(pids):
-    return {os.stat(f"/proc/{pid}/ns/net").st_ino for pid in pids}
+def spaces_of(pids, stack):
+    """Return the namespaces of processes; no later one gets their numbers until `stack` closes."""
+    held = [os.open(f"/proc/{pid}/ns/net", os.O_RDONLY) for pid in pids]
+    for descriptor in held:
+        stack.callback(os.close, descriptor)
+    return {os.fstat(descriptor).st_ino for descriptor in held}
 
 
 def living_in(spaces):
@@ -309,19 +313,16 @@ def living_in(spaces):
 
 def test_nothing_stays_of_a_network_after_an_error(connect):
     own = connect(1)  # skips where there are none
-    with (  # noqa: PT012
-        contextlib.ExitStack() as stack,
-        pytest.raises(ZeroDivisionError),
-        Network(2) as network,
-    ):
-        spaces = spaces_of(host.pid for host in (network.switch, *network))
-        assert len(spaces) == 3
-        network.shape(network[0], delay=0.1)
-        processes = [stack.enter_context(sleeper(host)) for host in network]
-        assert [host.processes() for host in network] == [[p.pid] for p in processes]
-        network[0].freeze()
-        1 / 0  # noqa: B018
-    assert not living_in(spaces)
+    with contextlib.ExitStack() as stack:
+        with pytest.raises(ZeroDivisionError), Network(2) as network:  # noqa: PT012
+            spaces = spaces_of((host.pid for host in (network.switch, *network)), stack)
+            assert len(spaces) == 3
+            network.shape(network[0], delay=0.1)
+            processes = [stack.enter_context(sleeper(host)) for host in network]
+            assert [host.processes() for host in network] == [[p.pid] for p in processes]
+            network[0].freeze()
+            1 / 0  # noqa: B018
+        assert not living_in(spaces)
     assert [process.wait(LIMIT) for process in processes] == [-signal.SIGKILL] * 2
     assert own[0].run("true") == ""
 
@@ -330,23 +331,23 @@ def be_killed():
     with Network(2) as network:
         network.shape(network[0], delay=0.1)
         sleeper(network[1])
-        hosts = (network.switch, *network)
-        print(*(host.pid for host in hosts), *spaces_of(host.pid for host in hosts))
-        print(network.agent.parent, flush=True)
-        os.kill(os.getpid(), signal.SIGKILL)
+        pids = (host.pid for host in (network.switch, *network))
+        print(*pids, network.agent.parent, flush=True)
+        signal.pause()
 
 
 def test_nothing_stays_of_a_network_whose_maker_is_killed(connect, start):
     connect(1)  # skips where there are none
     job = start(launch.program(be_killed))
-    assert job.wait() == -signal.SIGKILL
+    launch.until(lambda: "\n" in job.output, job)
     *words, folder = job.output.split()
-    numbers = list(map(int, words))
-    for pid in numbers[:3]:
-        try:
-            with os.fdopen(os.pidfd_open(pid)) as holder:
-                assert select.select([holder], [], [], LIMIT)[0], "a holder outlived its maker"
-        except ProcessLookupError:
-            continue  # it has gone already
-    assert not living_in(set(numbers[3:]))
+    pids = list(map(int, words))
+    with contextlib.ExitStack() as stack:
+        spaces = spaces_of(pids, stack)
+        holders = [stack.enter_context(os.fdopen(os.pidfd_open(pid))) for pid in pids]
+        os.kill(job.pid, signal.SIGKILL)
+        assert job.wait() == -signal.SIGKILL
+        for holder in holders:
+            assert select.select([holder], [], [], LIMIT)[0], "a holder outlived its maker"
+        assert not living_in(spaces)
     assert not Path(folder).exists()

@@ -15,9 +15,11 @@ from pathlib import Path
 
 import launch
 import pytest
+from dying import sync_before_the_end_of
 from macprunning import macprun
 
 import acp_mpi as acp
+from acp_mpi.job import exit
 
 # Every rank leaves its exit status in a file, and the launcher sees a good end.
 _KEEP_STATUS = [
@@ -55,6 +57,7 @@ def end_each_in_its_way(folder, before, *ways):
     acp.init()
     atexit.register(lambda: Path(folder, f"{os.getpid()} last hook").touch())
     rank = acp.rank()
+    sync_before_the_end_of(len(ways))
     if rank == len(ways):
         os.kill(os.getpid(), signal.SIGKILL)
     with pytest.raises(acp.PeerLostError):
@@ -96,11 +99,13 @@ class Stubborn:
 
 def end_in_a_hang(folder):
     acp.init()
+    sync_before_the_end_of(1)
     if acp.rank() == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     with pytest.raises(acp.PeerLostError):
         acp.sync()
     acp.refresh()
+    exit.PATIENCE = 10.0  # what comes before it may take long on a busy machine
     sys.modules["stubborn"] = Stubborn()
     gc.disable()
 

@@ -74,7 +74,7 @@ def be_two():
 
 
 def check(command):
-    made = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    made = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert made.returncode == 0, made.stdout + made.stderr
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import launch
 import numpy as np
 import pytest
+from dying import sync_before_the_end_of
 
 import acp_mpi as acp
 
@@ -151,7 +152,7 @@ def test_abort_ends_the_group_where_nothing_can_be_said(fails):
 def abort_one_of_several():
     acp.init()
     acp.allgather(acp.rank())  # on other nodes only those that know a rank hear of its end
-    acp.sync()  # nobody is in that any more
+    sync_before_the_end_of(0)
     if acp.rank() == 0:
         acp.abort("enough is enough")
     with pytest.raises(acp.PeerLostError) as caught:

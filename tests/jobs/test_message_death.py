@@ -6,6 +6,7 @@ from pathlib import Path
 
 import launch
 import pytest
+from dying import sync_before_the_end_of
 
 import acp_mpi as acp
 
@@ -93,7 +94,7 @@ def kill_in_a_storm(folder, seed):
     rng = random.Random(int(seed))
     rank = acp.rank()
     room = bytearray(6 * MIB)
-    acp.sync()
+    sync_before_the_end_of(2)
     if rank == 2:
         for step in range(rng.randrange(200)):
             size = rng.choice([4, 200, 5000, 100_000, 5 * MIB])
@@ -139,7 +140,7 @@ def kill_who_helps(folder, seed):
     acp.init()
     rng = random.Random(int(seed))
     room = bytearray(6 * MIB)
-    acp.sync()
+    sync_before_the_end_of(2)
     if acp.rank() == 2:
         threading.Timer(rng.random() / 4, die).start()
         while True:

@@ -43,7 +43,8 @@ def come_too_early_at_first(told):
 def test_who_could_not_join_knows_where_to_try_again(start, tmp_path):
     """And it is not a job of its own then."""
     key = bytes(range(32))
-    with Server(key, 2) as server:
+    (port,) = launch.free_ports(1)  # which the system gives to nobody between the two
+    with Server(key, 2, listen=f"127.0.0.1:{port}") as server:
         env = {"ACP_MPI": "0", "ACP_RENDEZVOUS": server.address, "ACP_SECRET": key.hex()}
         told = tmp_path / "told"
         job = start(launch.program(come_too_early_at_first, str(told)), env)

@@ -9,6 +9,7 @@ import sys
 
 import launch
 import pytest
+from dying import sync_before_the_end_of
 from macprunning import macprun
 
 import acp_mpi as acp
@@ -44,6 +45,7 @@ def test_a_job_without_a_loss_ends_well(passes, options):
 
 def outlive_one():
     acp.init()
+    sync_before_the_end_of(1)
     if acp.rank() == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     with pytest.raises(acp.PeerLostError):
