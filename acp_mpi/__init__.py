@@ -44,6 +44,7 @@ _ROOMS = {
         "iscan",
         "iscatter",
     ),
+    "acp_mpi.comm.segmented_buffer": ("SegmentedBuffer",),
     "acp_mpi.datastructs": (
         "Counter",
         "Cursor",

@@ -29,6 +29,7 @@ from acp_mpi.comm.collectives.started import (
     iscan as iscan,
     iscatter as iscatter,
 )
+from acp_mpi.comm.segmented_buffer import SegmentedBuffer as SegmentedBuffer
 from acp_mpi.datastructs import (
     Counter as Counter,
     Cursor as Cursor,

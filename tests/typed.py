@@ -133,6 +133,16 @@ def containers() -> None:
         assert_type(raw, acp.List[bytes])
 
 
+def segments(there: acp.SegmentedBuffer[Reals], back: acp.SegmentedBuffer[memoryview]) -> None:
+    """A segment is of the type of the array; of two ranks, so this does not run."""
+    with there.fill(timeout=1) as segment:
+        assert_type(segment, Reals)
+    for received in back:
+        assert_type(received, memoryview)
+    assert_type(acp.SegmentedBuffer(np.zeros(4), 2, to=1), acp.SegmentedBuffer[Reals])
+    assert_type(acp.SegmentedBuffer(bytearray(4), 2, source=1), acp.SegmentedBuffer[memoryview])
+
+
 def whole_numbers(n: np.int64, ga: np.uint64) -> int:
     """NumPy's whole numbers are taken where ints are."""
     acp.put(ga, b"12345678", flag=(ga, n))

@@ -31,14 +31,14 @@ static uint64_t stride_of(uint64_t size)
     return (size + 8 + 63) & ~(uint64_t)63;
 }
 
-static uint64_t ring_bytes(uint64_t size, uint32_t slots)
+static uint64_t ring_bytes(uint64_t stride, uint32_t slots)
 {
-    return CHANNEL_HEAD + slots * stride_of(size);
+    return CHANNEL_HEAD + slots * stride;
 }
 
 uint64_t acp_channel_bytes(uint64_t size, uint32_t slots)
 {
-    return ring_bytes(size, slots) + 48; /* blocks begin at multiples of 16 */
+    return ring_bytes(stride_of(size), slots) + 48; /* blocks begin at multiples of 16 */
 }
 
 struct channel_ring *channel_enter(acp_channel *c)
@@ -107,7 +107,7 @@ int acp_channel_new(acp_lane *lane, uint32_t rank, const acp_channel_shape *shap
     c->engine = e;
     c->peer = p;
     c->shape = *shape;
-    c->stride = stride_of(shape->size);
+    c->stride = stride_of(channel_slot_bytes(shape));
     c->kept = true;
     pthread_mutex_lock(&e->lock);
     c->nonce = (e->row.nonce ^ (e->channels.serial + 1) * 0x9e3779b97f4a7c15ull) << 1 | (uint64_t)1 << 63;
@@ -129,7 +129,7 @@ int acp_channel_new(acp_lane *lane, uint32_t rank, const acp_channel_shape *shap
 static void connect_to(acp_channel *c)
 {
     struct heap *h = c->peer->mail.far ? NULL : mailbox_heap(c->engine, c->peer);
-    uint64_t bytes = ring_bytes(c->shape.size, c->shape.slots), nonce = c->their_nonce, at = c->their_ring;
+    uint64_t bytes = ring_bytes(c->stride, c->shape.slots), nonce = c->their_nonce, at = c->their_ring;
     if (!h) {
         atomic_store(&c->way, CHANNEL_FAR);
         return;
@@ -201,9 +201,35 @@ bool acp_channel_is_far(const acp_channel *c)
     return c->way == CHANNEL_FAR;
 }
 
+/* Messages that have been sent and not given back. */
+static uint64_t out_of(acp_channel *c)
+{
+    uint64_t next = atomic_load(&c->next), taken = atomic_load(&c->taken);
+    struct channel_ring *ring = channel_enter(c);
+    if (ring) {
+        uint64_t now = atomic_load(&ring->taken);
+        channel_leave(c);
+        if (now - taken <= next - taken) /* else damaged */
+            atomic_store(&c->taken, taken = now);
+    }
+    return next > taken ? next - taken : 0; /* that under way may have come back already */
+}
+
+static int event_state(acp_channel *c, enum acp_channel_event event)
+{
+    bool met = atomic_load(&c->met); /* before a loss, which may follow */
+    if (event == ACP_CHANNEL_EMPTY && !out_of(c) && !atomic_load(&c->closed))
+        return ACP_OK;
+    int rc = acp_channel_state(c);
+    if (event == ACP_CHANNEL_MET && met && rc != ACP_E_DESTROYED && rc != ACP_E_MISMATCH)
+        return ACP_OK;
+    return event != ACP_CHANNEL_READY && rc == ACP_OK ? ACP_E_BUSY : rc;
+}
+
 struct channel_wait {
     acp_channel *const *ends;
     uint32_t count, which;
+    enum acp_channel_event event;
     uint64_t thread; /* takes the turn, too; 0: does not want it */
     bool mine, armed;
     int rc;
@@ -213,7 +239,7 @@ static bool look_at_ends(struct channel_wait *w)
 {
     for (uint32_t i = 0; i < w->count; i++) {
         uint32_t at = (w->which + i) % w->count;
-        w->rc = acp_channel_state(w->ends[at]);
+        w->rc = event_state(w->ends[at], w->event);
         if (w->rc != ACP_E_BUSY) {
             w->which = at;
             return true;
@@ -420,9 +446,9 @@ static int take_piece(acp_channel *c, acp_piece *piece)
     struct channel_ring *ring = stamp ? channel_enter(c) : NULL;
     if (!ring)
         return ACP_E_DESTROYED;
-    uint64_t rest = stamp & CHANNEL_REST;
+    uint64_t rest = stamp & CHANNEL_REST, most = channel_slot_bytes(&c->shape);
     *piece = (acp_piece){.data = channel_stamp(c, ring, number) + 1, .number = number, .rest = rest,
-                         .size = rest < c->shape.size ? rest : c->shape.size, .first = stamp & CHANNEL_FIRST};
+                         .size = rest < most ? rest : most, .first = stamp & CHANNEL_FIRST};
     c->held[number % c->shape.slots] = 1;
     atomic_store(&c->next, number + 1);
     channel_leave(c);
@@ -464,7 +490,7 @@ void acp_channel_release(acp_channel *c, uint64_t number)
     while (taken < next && !c->held[taken % c->shape.slots])
         taken++;
     atomic_store(&c->taken, taken);
-    if (c->way == CHANNEL_FAR && taken - c->credited >= (c->shape.slots + 1) / 2)
+    if (c->way == CHANNEL_FAR && taken - c->credited >= (c->shape.segments ? 1 : (c->shape.slots + 1) / 2))
         credit = c->credited = taken;
     if (ring && taken != before)
         atomic_store(&ring->taken, taken);
@@ -482,6 +508,13 @@ void acp_channel_release(acp_channel *c, uint64_t number)
     else
         channel_notes_reap(e); /* of a closed end: that was the last view */
     pthread_mutex_unlock(&e->lock);
+}
+
+int acp_channel_await(acp_channel *c, enum acp_channel_event event, int64_t timeout_ns)
+{
+    struct channel_wait w = {.ends = &c, .count = 1, .event = event};
+    int rc = ends_await(&w, timeout_ns, c->shape.sends ? ACP_DOING_SEND : ACP_DOING_RECEIVE);
+    return rc == ACP_OK ? w.rc : rc;
 }
 
 int acp_channel_select(acp_channel *const *ends, uint32_t count, uint32_t from, int64_t timeout_ns, uint32_t *which)
@@ -502,7 +535,7 @@ void acp_channel_look_at(acp_channel *c, acp_channel_look *out)
     if (!c->shape.sends)
         out->held = next - taken;
     else
-        out->pending = next - (ring ? atomic_load(&ring->taken) : taken);
+        out->pending = out_of(c);
     while (ring && !c->shape.sends && out->pending < c->shape.slots &&
            !((__atomic_load_n(channel_stamp(c, ring, next + out->pending), __ATOMIC_ACQUIRE) ^
               channel_mark(next + out->pending)) >> 40))

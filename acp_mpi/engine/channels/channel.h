@@ -52,6 +52,11 @@ struct acp_channel {
     _Atomic uint64_t messages, waits;
 };
 
+static inline uint64_t channel_slot_bytes(const acp_channel_shape *shape)
+{
+    return shape->segments ? 0 : shape->size;
+}
+
 static inline uint64_t *channel_stamp(const struct acp_channel *c, struct channel_ring *ring, uint64_t number)
 {
     return (uint64_t *)(void *)((unsigned char *)ring + CHANNEL_HEAD + number % c->shape.slots * c->stride);

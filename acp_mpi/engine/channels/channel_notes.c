@@ -2,7 +2,8 @@
  * one creates for it, in the other direction: each end is offered to the other process, and offers come in order. An end
  * that is closed before it is met stays until then, without its memory.
  *
- *   OFFER   an end: its id and shape, and where its ring is
+ *   OFFER   an end: its id and shape, and where its ring is; of a segmented buffer, which meets its like only, where its
+ *           segments are
  *   CLOSE   the other end is closed; behind all that it has sent
  *   PART    by link: bytes of a slot; the last part publishes it
  *   CREDIT  by link: slots that have been given back */
@@ -20,6 +21,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+#define OFFER_SEGMENTS (1u << 18) /* in `after`, beside resets, slots and sends */
 
 enum note { NOTE_OFFER = 1, NOTE_CLOSE, NOTE_PART, NOTE_CREDIT }; /* flags of ACP_CHANNEL */
 
@@ -103,8 +106,9 @@ static void meet_other(acp_channel *c, const struct message *m)
     c->their_ring = m->dst;
     c->their_nonce = m->src;
     c->other = (acp_channel_shape){.size = m->a, .type = m->b, .slots = (uint32_t)(m->after >> 1) & 0x1ffff,
-                                   .sends = m->after & 1};
-    c->mismatched = c->other.size != c->shape.size || c->other.slots != c->shape.slots || c->other.type != c->shape.type;
+                                   .sends = m->after & 1, .segments = m->after & OFFER_SEGMENTS};
+    c->mismatched = c->other.size != c->shape.size || c->other.slots != c->shape.slots ||
+                    (c->other.type != c->shape.type && !c->shape.segments);
     atomic_store(&c->met, true);
     if (c->closed) {
         say_closed(c);
@@ -115,7 +119,7 @@ static void meet_other(acp_channel *c, const struct message *m)
 
 static bool belong(const acp_channel *c, const struct peer *from, const struct message *offer)
 {
-    return c->peer == from && c->shape.sends != (offer->after & 1);
+    return c->peer == from && c->shape.sends != (offer->after & 1) && c->shape.segments == !!(offer->after & OFFER_SEGMENTS);
 }
 
 int channel_notes_offer(acp_channel *c)
@@ -129,7 +133,8 @@ int channel_notes_offer(acp_channel *c)
     struct heap *h = c->ring ? mailbox_heap(e, e->job.own) : NULL;
     struct message m = {.flags = NOTE_OFFER, .id = c->id, .src = c->nonce, .a = c->shape.size, .b = c->shape.type,
                         .dst = h ? (uint64_t)((unsigned char *)c->ring - h->base) : 0,
-                        .after = common_resets(e, c->peer) << 32 | c->shape.slots << 1 | c->shape.sends};
+                        .after = common_resets(e, c->peer) << 32 | (c->shape.segments ? OFFER_SEGMENTS : 0) |
+                                 c->shape.slots << 1 | c->shape.sends};
     int rc = send_note(c, &m, NULL, 0);
     if (rc != ACP_OK && rc != ACP_E_LOST)
         return rc;
@@ -188,9 +193,9 @@ static void offered(acp_engine *e, struct peer *from, const struct message *m)
 /* Bytes for a slot that is free, as far as its sender is true. */
 static void part_came(acp_channel *c, const struct message *m, const unsigned char *payload, uint64_t size)
 {
-    uint64_t number = m->a, at = m->b;
-    if (c->shape.sends || c->closed || c->mismatched || number - c->taken >= c->shape.slots || at > c->shape.size ||
-        size > c->shape.size - at || (size && !payload))
+    uint64_t number = m->a, at = m->b, most = channel_slot_bytes(&c->shape);
+    if (c->shape.sends || c->closed || c->mismatched || number - c->taken >= c->shape.slots || at > most ||
+        size > most - at || (size && !payload))
         return;
     struct channel_ring *ring = c->ring;
     if (!ring)

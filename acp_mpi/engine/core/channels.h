@@ -14,11 +14,14 @@ typedef struct acp_channel acp_channel;
 
 /* Both ends say the same, or are refused at the first use: ACP_E_MISMATCH. */
 typedef struct acp_channel_shape {
-    uint64_t size;  /* bytes of a slot */
-    uint64_t type;  /* of the elements, as a hash */
+    uint64_t size;  /* bytes of a slot, or of a segment */
+    uint64_t type;  /* of the elements, as a hash; of segments their address, which the receiver's end alone gives */
     uint32_t slots;
     uint32_t sends; /* this end, or the other one */
+    bool segments;  /* slots have no bytes: a message says that a segment, which lies elsewhere, is full */
 } acp_channel_shape;
+
+enum acp_channel_event { ACP_CHANNEL_READY = 0, ACP_CHANNEL_MET, ACP_CHANNEL_EMPTY };
 
 /* A message, or a piece of one, in its slot. */
 typedef struct acp_piece {
@@ -36,7 +39,7 @@ typedef struct acp_channel_look {
     acp_channel_shape other; /* once connected */
 } acp_channel_look;
 
-uint64_t acp_channel_bytes(uint64_t size, uint32_t slots); /* of the receiver's heap */
+uint64_t acp_channel_bytes(uint64_t size, uint32_t slots); /* of the receiver's heap; of segments: with size 0 */
 
 /* `ring`: a block of the own heap of that many bytes, which the receiver's end keeps if this succeeds. The end holds the
  * engine until acp_channel_free. Local; the peer learns of it. */
@@ -58,6 +61,9 @@ void acp_channel_release(acp_channel *end, uint64_t number); /* from any thread 
 void acp_channel_give_turn(acp_channel *end);
 int acp_channel_state(acp_channel *end); /* the result of a call now; ACP_E_BUSY: it would wait */
 bool acp_channel_is_far(const acp_channel *end); /* a sender by link: acp_channel_commit may wait */
+/* Waits until a call would not (the result of acp_channel_state), both ends know each other, or every message that this
+ * end has sent has gone back. */
+int acp_channel_await(acp_channel *end, enum acp_channel_event event, int64_t timeout_ns);
 int acp_channel_select(acp_channel *const *ends, uint32_t count, uint32_t from, int64_t timeout_ns, uint32_t *which);
 
 void acp_channel_look_at(acp_channel *end, acp_channel_look *look);

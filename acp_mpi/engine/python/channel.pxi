@@ -31,36 +31,44 @@ cdef class Channel:
 
     def __init__(self, sender: Int, receiver: Int, *, size: Int = 2048, slots: Int = 8, dtype=None):
         cdef acp_channel_shape shape
-        cdef uint64_t ring = 0
-        cdef uint32_t source, target
-        cdef int rc
-        if self.end != NULL:
-            raise _errors.Error("Channel: this one exists already; create another")
-        need("Channel")
-        source, target = rank_of(sender, "Channel"), rank_of(receiver, "Channel")
-        if source == target or acp_rank(engine) not in (source, target):
-            raise _errors.RankError(
-                f"Channel: sender {source} and receiver {target}: they must be two ranks, and this rank, "
-                f"{acp_rank(engine)}, one of them")
+        self.join("Channel", sender, receiver)
         bytes_of_slot, count = as_int(size, "Channel", "size"), as_int(slots, "Channel", "slots")
         if not 1 <= bytes_of_slot <= ACP_CHANNEL_SIZE_MOST or not 1 <= count <= ACP_CHANNEL_SLOTS_MOST:
             raise ValueError(f"Channel: size={size} and slots={slots}; a slot has 1 byte to 2**38, and a channel 1 to "
                              f"{ACP_CHANNEL_SLOTS_MOST} slots")
         self.elements = Elements(dtype, bytes_of_slot)
         self.dtype = self.elements.dtype
-        self.size, self.slots, self.sends = bytes_of_slot, count, acp_rank(engine) == source
-        self.peer = target if self.sends else source
-        shape.size, shape.slots, shape.sends = self.size, self.slots, self.sends
+        self.size, self.slots = bytes_of_slot, count
+        shape.size, shape.slots, shape.segments = self.size, self.slots, False
         shape.type = self.elements.hash()
-        need("Channel")  # a dtype may be made by Python code
+        self.make("Channel", &shape, acp_channel_bytes(self.size, self.slots))
+
+    cdef int join(self, str function, object sender, object receiver) except -1:
+        cdef uint32_t source, target
+        if self.end != NULL:
+            raise _errors.Error(f"{function}: this one exists already; create another")
+        need(function)
+        source, target = rank_of(sender, function), rank_of(receiver, function)
+        if source == target or acp_rank(engine) not in (source, target):
+            raise _errors.RankError(
+                f"{function}: sender {source} and receiver {target}: they must be two ranks, and this rank, "
+                f"{acp_rank(engine)}, one of them")
+        self.sends = acp_rank(engine) == source
+        self.peer = target if self.sends else source
+        return 0
+
+    cdef int make(self, str function, acp_channel_shape *shape, uint64_t ring_bytes) except -1:
+        cdef uint64_t ring = 0
+        shape.sends = self.sends
+        need(function)  # a dtype may be made by Python code
         if not self.sends:
-            ring = block_take("Channel", acp_rank(engine), acp_channel_bytes(self.size, self.slots))
-        rc = acp_channel_new(lane0, self.peer, &shape, ring, &self.end)
-        if rc != ACP_OK:
+            ring = block_take(function, acp_rank(engine), ring_bytes)
+        if acp_channel_new(lane0, self.peer, shape, ring, &self.end) != ACP_OK:
             if ring:
-                block_give("Channel", ring)
-            raise_fault("Channel", lane0)
+                block_give(function, ring)
+            raise_fault(function, lane0)
         self.e = engine
+        return 0
 
     def __dealloc__(self):
         if self.end != NULL:

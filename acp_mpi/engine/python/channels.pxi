@@ -7,6 +7,11 @@ cdef extern from "core/channels.h" nogil:
     ctypedef struct acp_channel_shape:
         uint64_t size, type
         uint32_t slots, sends
+        bint segments
+    cdef enum acp_channel_event:
+        ACP_CHANNEL_READY
+        ACP_CHANNEL_MET
+        ACP_CHANNEL_EMPTY
     ctypedef struct acp_piece:
         const void *data
         uint64_t size, rest, number
@@ -28,6 +33,7 @@ cdef extern from "core/channels.h" nogil:
     void acp_channel_give_turn(acp_channel *)
     int acp_channel_state(acp_channel *)
     bint acp_channel_is_far(acp_channel *)
+    int acp_channel_await(acp_channel *, acp_channel_event, int64_t)
     int acp_channel_select(acp_channel **, uint32_t, uint32_t, int64_t, uint32_t *)
     void acp_channel_look_at(acp_channel *, acp_channel_look *)
     void acp_channel_close(acp_channel *)

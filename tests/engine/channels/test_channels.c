@@ -1,5 +1,6 @@
 /* Channels by every road: messages come once, whole and in order, at whichever speed the two ends work; ends meet in the
- * order of their creation; the receiver's memory goes back when both are closed, in whichever order. */
+ * order of their creation; the receiver's memory goes back when both are closed, in whichever order. Those of segmented
+ * buffers meet one another only, and carry no bytes. */
 #include "cluster/cluster.h"
 #include "core/channels.h"
 #include "base/linux.h"
@@ -8,7 +9,8 @@
 
 enum { MESSAGES = 3000, ENDS = 40, SIZE = 100 };
 
-static const acp_channel_shape shapes[] = {{8, 1, 1, 0}, {SIZE, 1, 2, 0}, {SIZE, 1, 8, 0}, {70000, 1, 3, 0}};
+static const acp_channel_shape shapes[] = {{8, 1, 1, 0, false}, {SIZE, 1, 2, 0, false}, {SIZE, 1, 8, 0, false},
+                                           {70000, 1, 3, 0, false}};
 
 static uint64_t used(acp_lane *lane, uint32_t rank)
 {
@@ -174,9 +176,59 @@ static void unequal(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *l
     CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
 }
 
+/* Ends for segments, created before and behind a channel. */
+static void segments(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    acp_piece p;
+    acp_channel_look look;
+    (void)c;
+    if (rank < 2) {
+        acp_channel_shape shape = {(uint64_t)1 << 50, rank ? 4242 : 0, 4, rank == 0, true};
+        acp_channel *first = rank ? open_end(lane, 0, shapes[1], false) : NULL, *end;
+        struct acp_call call = {0};
+        acp_handle_t pending;
+        int rc = ACP_OK;
+        while (rank && (rc = acp_malloc(lane, 1, acp_channel_bytes(0, 4), &call, &pending)) == ACP_E_BUSY)
+            sched_yield();
+        CHECK(rc == ACP_OK && acp_channel_new(lane, 1 - rank, &shape, call.result[0], &end) == ACP_OK);
+        acp_channel *plain = rank ? first : open_end(lane, 1, shapes[1], true);
+        CHECK(acp_channel_await(end, ACP_CHANNEL_MET, ACP_FOREVER) == ACP_OK);
+        acp_channel_look_at(end, &look);
+        CHECK(look.connected && look.other.segments && look.other.type == (rank ? 0 : 4242));
+        for (uint64_t n = 0; n < 1000; n++) {
+            CHECK(acp_channel_await(end, ACP_CHANNEL_READY, ACP_FOREVER) == ACP_OK);
+            if (rank == 0) {
+                CHECK(acp_channel_open(end, 0) == ACP_OK);
+                CHECK(acp_channel_commit(end, NULL, 0, 0, true) == ACP_OK);
+            } else {
+                CHECK(acp_channel_take(end, 0, &p) == ACP_OK && p.size == 0 && p.number == n);
+                acp_channel_release(end, p.number);
+            }
+            acp_channel_give_turn(end);
+            if (n % 100 == 99 && rank == 0) {
+                CHECK(acp_channel_await(end, ACP_CHANNEL_EMPTY, ACP_FOREVER) == ACP_OK);
+                acp_channel_look_at(end, &look);
+                CHECK(look.messages == n + 1 && look.pending == 0);
+            }
+        }
+        if (rank == 0)
+            send_one(plain, &shapes[1], 1);
+        else
+            take_one(plain, &shapes[1], 1);
+        if (rank == 0)
+            acp_channel_close(end);
+        else
+            CHECK(acp_channel_await(end, ACP_CHANNEL_READY, ACP_FOREVER) == ACP_E_LEFT);
+        CHECK(acp_channel_await(end, ACP_CHANNEL_MET, 0) == (rank ? ACP_OK : ACP_E_DESTROYED));
+        acp_channel_free(end);
+        acp_channel_free(plain);
+    }
+    CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
+}
+
 int main(void)
 {
-    static const cluster_body bodies[] = {stream, many, views, unequal};
+    static const cluster_body bodies[] = {stream, many, views, unequal, segments};
     cluster_by_every_road(bodies, sizeof bodies / sizeof *bodies);
     printf("channels by %u ways\n", (unsigned)CLUSTER_WAYS);
     return 0;
