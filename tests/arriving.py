@@ -39,6 +39,13 @@ def run_out_of_time(server):
     server._door.ring()
 
 
+def run_out_of_patience(server):
+    """Have the time of the one member be over that has come."""
+    (guest,) = server._door.guests
+    server._door.give_until(guest, 0.0)
+    server._door.ring()
+
+
 def call(door):
     """Connect to what listens there."""
     return socket.create_connection(parse_address(door.address), 20)

@@ -1,10 +1,10 @@
 """Ctrl-C ends a collective on one rank: the others go on or hear of it, and the next goes well."""
 
 import contextlib
-import signal
 from collections.abc import Iterator
 from typing import Any
 
+import alarm
 import pytest
 
 import acp_mpi as acp
@@ -23,17 +23,11 @@ class InterruptedHere(BaseException):
 def interrupted_soon() -> Iterator[None]:
     """Have a signal handler raise what is not caught on its way."""
 
-    def handler(*_: object) -> None:
+    def handler() -> None:
         raise InterruptedHere
 
-    before = signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
-    try:
-        with pytest.raises(InterruptedHere):
-            yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    with alarm.in_wait(handler), pytest.raises(InterruptedHere):
+        yield
 
 
 @pytest.mark.parametrize("call", [acp.bcast, acp.allgather])

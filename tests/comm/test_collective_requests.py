@@ -104,18 +104,22 @@ def test_one_timeout_is_for_all_that_an_operation_folds(name: str) -> None:
     n, r = acp.procs(), acp.rank()
     if n == 1:
         pytest.skip("nothing is folded")
-    seconds, x = 1.0, np.full(200_000, r + 1.0)
-    begun: list[float] = []
+    seconds, x = 3.0, np.full(200_000, r + 1.0)
+    begun: list[int] = []
 
     def outlasts(a: Any, b: Any) -> Any:
         if r == 0 and not begun:
-            begun.append(time.monotonic())
-            while time.monotonic() < begun[0] + seconds:
+            begun.append(r)
+            while time.monotonic() < start + seconds:
                 pass
             for other in range(1, n):
                 acp.send("folded", other)
         return a + b
 
+    if r != 0:
+        request = acp.iallreduce(x, outlasts, commutative=True)
+    acp.sync()  # the others have begun
+    start = time.monotonic()
     if r == 0:  # needs parts that the others fold when they hear that it waits no more
         if name == "iallreduce":
             request = acp.iallreduce(x, outlasts, commutative=True)
@@ -127,7 +131,6 @@ def test_one_timeout_is_for_all_that_an_operation_folds(name: str) -> None:
         for other in range(1, n):
             acp.send("gave up", other)
     else:
-        request = acp.iallreduce(x, outlasts, commutative=True)
         assert acp.recv(source=0) == "folded"
         with contextlib.suppress(TimeoutError):  # if it waits for longer, it gets what it needs
             acp.recv(source=0, timeout=0.8 * seconds)

@@ -2,8 +2,8 @@
 
 import functools
 import pickle
-import signal
 
+import alarm
 import numpy as np
 import pytest
 from support import right
@@ -190,16 +190,14 @@ def test_while_an_array_is_made_of_what_its_header_says(receive, monkeypatch, in
 def test_a_receive_that_waits_gets_what_one_before_it_leaves(size, room):
     here = acp.rank()
 
-    def handler(*_):
+    def handler():
         requests.append(acp.irecv(room, here, 1))
         acp.send(b"1" * size, here, 1)  # for the one that is interrupted, which was there before
         raise KeyboardInterrupt
 
     requests = []
-    before = signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
-    stopped(lambda: acp.recv(source=here, tag=1))
-    signal.signal(signal.SIGALRM, before)
+    with alarm.in_wait(handler):
+        stopped(lambda: acp.recv(source=here, tag=1))
     acp.send("the next", here, 1)
     got = requests[0].wait(20)
     assert got[:size] == b"1" * size

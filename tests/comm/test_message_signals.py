@@ -1,8 +1,6 @@
 """Signal handlers in a wait for messages: what they do with its request, and what they raise."""
 
-import contextlib
-import signal
-
+import alarm
 import pytest
 from support import refused, right
 
@@ -13,18 +11,6 @@ pytestmark = pytest.mark.mpi
 
 class Alarm(Exception):
     """What is caught on its way if anything is."""
-
-
-@contextlib.contextmanager
-def soon(handler):
-    """Have a signal handler run in the wait that is about to begin."""
-    before = signal.signal(signal.SIGALRM, lambda *ignored: handler())
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def raise_(error):
@@ -39,7 +25,7 @@ def left():
 def test_a_handler_cancels_what_is_waited_for(wait):
     request = acp.irecv(source=acp.rank(), tag=1)
     told = []
-    with soon(lambda: told.append(request.cancel())):
+    with alarm.in_wait(lambda: told.append(request.cancel())):
         assert wait(request) is None
     assert told == [True]
     assert request.cancelled
@@ -60,7 +46,7 @@ def test_the_result_is_that_of_the_wait_around_the_handler(look):
         with refused(acp.Error, f"irecv from rank {acp.rank()}, tag 1", "signal handler"):
             look(request)
 
-    with soon(handler):
+    with alarm.in_wait(handler):
         assert request.wait() == "here"
     assert seen == [False, True]
 
@@ -88,7 +74,7 @@ def test_an_object_that_asks_for_its_own_receive():
 @pytest.mark.parametrize("error", [Alarm(), TimeoutError("of the handler")])
 def test_what_a_handler_raises_ends_the_wait_for_many(error):
     requests = [acp.irecv(source=left(), tag=tag) for tag in range(3)]
-    with soon(lambda: raise_(error)), pytest.raises(type(error)) as raised:
+    with alarm.in_wait(lambda: raise_(error)), pytest.raises(type(error)) as raised:
         acp.waitall(requests)
     assert raised.value is error
     assert not any(request.claimed for request in requests)

@@ -1,7 +1,6 @@
 """Ctrl-C, which ends waits of communicators of several groups: no message is lost by it."""
 
 import contextlib
-import signal
 
 import alarm
 import numpy as np
@@ -16,11 +15,10 @@ class Stopped(Exception):
 
 @contextlib.contextmanager
 def interrupted():
-    def on_alarm(number, frame):
+    def handler():
         raise Stopped
 
-    with alarm.handled_by(on_alarm), pytest.raises(Stopped):  # noqa: PT012
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
+    with alarm.in_wait(handler), pytest.raises(Stopped):
         yield
 
 

@@ -357,8 +357,8 @@ def test_messages_that_nobody_receives_end_with_their_communicator(several, end)
     comm = several.Dup()
     posted = comm.irecv(source=several.rank, tag=99)
     send_many(comm)
-    several.Barrier()
-    assert used() > before + 1_000_000
+    while used() <= before + 1_000_000:  # by link a long message may come after a barrier
+        pass
     comm.send("kept", several.rank, 99)
     getattr(comm, end)()
     assert posted.wait() == "kept"

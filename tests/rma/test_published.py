@@ -80,7 +80,7 @@ def test_names_that_are_withdrawn_or_replaced_by_their_rank_cost_nothing():
         acp.publish(name, number)
         acp.publish(name, [number] * 10)
         acp.withdraw(name)
-        launch.until(lambda: memory() == before)
+        launch.until(lambda: memory() <= before)
     acp.sync()
 
 
@@ -93,7 +93,7 @@ def test_names_that_another_rank_has_replaced_cost_nothing():
         name = f"{right()} for a while {number}"
         acp.publish(name, "replaced", replace=True)
         acp.withdraw(name)
-    launch.until(lambda: memory() == before)  # the keeper tells the publisher
+    launch.until(lambda: memory() <= before)  # the keeper tells the publisher
 
 
 def test_a_name_is_any_str():

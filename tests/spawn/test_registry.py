@@ -1,6 +1,7 @@
 """The registry of a job that grows: whom it answers, and what it keeps of processes that end."""
 
 import contextlib
+import gc
 import os
 import socket
 import threading
@@ -163,6 +164,7 @@ def test_nothing_is_kept_of_a_process_that_ends_while_it_is_looked_at(monkeypatc
         return start_time(pid)
 
     monkeypatch.setattr(processes, "start_time", collect_first)
+    gc.collect()  # what earlier tests have left
     before = os.listdir("/proc/self/fd")
     left, listener = os.eventfd(0), socket.create_server(("127.0.0.1", 0))
     Registry(SECRET, table, listener, (), range(0), left).serve()

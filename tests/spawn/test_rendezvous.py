@@ -9,7 +9,16 @@ import socket
 import threading
 
 import pytest
-from arriving import SECRET, announce, announced, row, rows, run_out_of_time, whole
+from arriving import (
+    SECRET,
+    announce,
+    announced,
+    row,
+    rows,
+    run_out_of_patience,
+    run_out_of_time,
+    whole,
+)
 from guard import Guard
 
 from acp_mpi.errors import Error
@@ -83,7 +92,7 @@ def test_an_address_that_leads_nowhere_leaves_time_for_the_next(monkeypatch):
     ):
         where = parse_address(server.address)
         addresses(monkeypatch, silent.getsockname(), where)
-        table = join(format_address("host", where[1]), SECRET, "a", 1, False, whole("a", 1), 2.0)
+        table = join(format_address("host", where[1]), SECRET, "a", 1, False, whole("a", 1), 6.0)
         assert len(table) == 1
 
 
@@ -163,8 +172,11 @@ def test_the_deadline_says_who_came_from_where_and_who_is_missing(pool):
 
 def test_a_member_out_of_patience_is_told_who_is_missing_and_may_come_again(pool):
     with Server(SECRET, 2) as server:
+        member = pool.submit(join, server.address, SECRET, "a", 1, False, whole("a", 1))
+        announced(server, 1)
+        run_out_of_patience(server)
         with pytest.raises(TimeoutError, match="1 more group, not announced yet"):
-            join(server.address, SECRET, "a", 1, False, whole("a", 1), timeout=1.0)
+            member.result()
         with pytest.raises(TimeoutError, match="left within 0 s; came: nobody; missing: 2 more"):
             server.wait(0)
         again = pool.submit(join, server.address, SECRET, "a", 1, False, whole("a", 1))
