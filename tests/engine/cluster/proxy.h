@@ -32,6 +32,7 @@ struct proxy {
     _Atomic uint64_t cut_mean;  /* bytes between two cuts; 0: none */
     _Atomic uint64_t flip_mean; /* bytes between two flipped bits; 0: none */
     _Atomic bool stalled;       /* nothing is relayed, nothing is closed */
+    _Atomic uint64_t stall_at;  /* once so many bytes are relayed it stalls by itself; 0: never */
     _Atomic bool cut_all;       /* once: all connections that there are */
     _Atomic bool half_cut;      /* once: of each the side of who was called */
     _Atomic bool stop;
@@ -136,6 +137,7 @@ static inline void proxy_relay(struct proxy *x, int pair, int from)
         way->from = 0;
         way->to = n > 0 ? (size_t)n : 0;
         x->relayed += way->to;
+        x->stalled |= x->stall_at && x->relayed >= x->stall_at;
         if (from == 0 && n > 0 && x->fresh[pair] && x->spoiled_hellos) {
             CHECK(n > PROXY_AT_JOB);
             way->data[PROXY_AT_JOB] ^= 1;
@@ -188,6 +190,21 @@ static void *proxy_main(void *argument)
         }
     }
     return NULL;
+}
+
+static inline void proxies_stall(struct proxy *proxies, uint32_t count, bool on)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        proxies[i].stall_at = 0;
+        proxies[i].stalled = on;
+    }
+}
+
+/* When one of them has relayed so many bytes more, in the middle of a long transfer, whoever gets a processor. */
+static inline void proxies_stall_after(struct proxy *proxies, uint32_t count, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < count; i++)
+        proxies[i].stall_at = proxies[i].relayed + bytes;
 }
 
 static inline void proxy_start(struct proxy *x, uint16_t target, uint64_t seed)

@@ -45,8 +45,7 @@ static inline void relayed_spoil(const struct cluster *c, struct proxy *proxies,
 
 static inline void relayed_stall(const struct cluster *c, struct proxy *proxies, bool on)
 {
-    for (uint32_t i = 0; i < c->count; i++)
-        proxies[i].stalled = on;
+    proxies_stall(proxies, c->count, on);
 }
 
 /* All that there is ends now. */

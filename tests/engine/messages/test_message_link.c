@@ -1,5 +1,6 @@
 /* Messages by link: whole and in their order whatever happens to connections, and with an end if a
  * process dies in the middle. */
+#include "cluster/ageing.h"
 #include "cluster/posting.h"
 #include "cluster/proxy.h"
 #include "core/engine_state.h"
@@ -9,6 +10,7 @@
 #include "peers/peer.h"
 
 #define RANKS 2u
+#define SHORT_NS 1000000000u /* only when the peer is dead: it may get no processor for as long */
 
 static struct proxy proxies[RANKS];
 
@@ -40,8 +42,7 @@ static void spoil(uint64_t cut_mean, uint64_t flip_mean)
 
 static void stall(bool on)
 {
-    for (uint32_t i = 0; i < RANKS; i++)
-        proxies[i].stalled = on;
+    proxies_stall(proxies, RANKS, on);
 }
 
 static void stop(struct cluster *c)
@@ -216,7 +217,7 @@ static void death_in_the_middle(void)
     struct cluster c;
     uint64_t size = (uint64_t)30 << 20;
     unsigned char *out = calloc(1, size), *in = malloc(size);
-    start(&c, 1000000000u);
+    start(&c, CLUSTER_PATIENCE_NS);
     acp_engine *from = c.engines[1], *to = c.engines[0];
     uint64_t word = 5, read = 0;
     CHECK(!isend(from, 0, 1, &word, 8));
@@ -224,11 +225,13 @@ static void death_in_the_middle(void)
     got(to, early, ACP_OK);
     CHECK(!isend(from, 0, 2, &word, 8));
     acp_request *receive = irecv(to, 1, 3, in, size), *never = irecv(to, 1, 4, in, size);
+    proxies_stall_after(proxies, RANKS, 1 << 20);
     acp_request *send = isend(from, 0, 3, out, size);
     CHECK(send && !acp_request_done(send));
-    while (proxies[0].relayed < 1 << 20)
+    while (!proxies[0].stalled)
         CHECK(acp_request_wait(from, send, 1000000) == ACP_E_TIMEOUT);
     stall(true);
+    cluster_patience(&c, SHORT_NS);
     got(to, receive, ACP_E_LOST);
     got(to, never, ACP_E_LOST);
     CHECK(got(to, irecv(to, 1, 2, &read, 8), ACP_OK).size == 8 && read == 5);
@@ -275,11 +278,12 @@ static void a_silent_peer_that_dies(void)
 {
     struct cluster c;
     uint64_t word;
-    start(&c, 1000000000u);
+    start(&c, CLUSTER_PATIENCE_NS);
     acp_engine *e = c.engines[0];
     acp_request *receive = irecv(e, 1, 1, &word, 8);
     CHECK(acp_request_wait(e, receive, 100000000) == ACP_E_TIMEOUT);
     stall(true);
+    cluster_patience(&c, SHORT_NS);
     got(e, receive, ACP_E_LOST);
     stall(false);
     end_unequal(&c);

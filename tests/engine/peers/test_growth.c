@@ -33,7 +33,7 @@ static void store_word(acp_engine *e, uint32_t rank, uint64_t word)
 static void found(struct cluster *c, uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE], uint32_t nodes,
                   acp_path path)
 {
-    cluster_create(c, ALL, nodes, path, CLUSTER_SHARED, 5000000000u, rows);
+    cluster_create(c, ALL, nodes, path, CLUSTER_SHARED, CLUSTER_PATIENCE_NS, rows);
     for (uint32_t i = 0; i < FOUNDERS; i++) {
         CHECK(acp_table_add(c->engines[i], 0, rows[0], FOUNDERS) == ACP_OK);
         CHECK(acp_engine_join(c->engines[i], FOUNDERS, i) == ACP_OK);

@@ -66,7 +66,7 @@ static int listen_as(const acp_engine *e)
 static void begin(struct cluster *c)
 {
     uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
-    cluster_create(c, 2, 1, ACP_PATH_ANY, false, 1000000000, rows);
+    cluster_create(c, 2, 1, ACP_PATH_ANY, false, CLUSTER_PATIENCE_NS, rows);
     struct row *row = (struct row *)(void *)rows[1];
     row->memory_fd = -1;
     for (uint32_t i = 0; i < 2; i++) {

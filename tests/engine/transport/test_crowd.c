@@ -24,7 +24,7 @@
 struct crowd {
     struct town *town;
     _Atomic bool over;
-    uint32_t most; /* half-open ones that the engine had */
+    uint32_t most; /* half-open ones that the engine had, which had so many once */
     pthread_t thread;
 };
 
@@ -64,7 +64,7 @@ static void *crowd_in(void *context)
 
 static void crowd_start(struct crowd *c, struct town *t)
 {
-    *c = (struct crowd){.town = t};
+    *c = (struct crowd){.town = t, .most = MOST};
     CHECK(pthread_create(&c->thread, NULL, crowd_in, c) == 0);
     while (pending(t->engines[0]) < MOST)
         poll(NULL, 0, 1);
@@ -154,8 +154,9 @@ static void a_listener_that_is_silent_is_not_dead(struct town *t)
         }
     }
     CHECK(!peer_of_slot(e, 7)->lost);
-    stranger_accept(t, &s, 7);
-    CHECK(stranger_let_prove(&s) && stranger_hear(&s, &f) && f.message.kind == ACP_SESSION);
+    for (stranger_accept(t, &s, 7); !stranger_let_prove(&s) || !stranger_hear(&s, &f); stranger_accept(t, &s, 7))
+        stranger_leave(&s); /* the engine has given up that call meanwhile */
+    CHECK(f.message.kind == ACP_SESSION);
     session.id = f.message.id;
     CHECK(stranger_say(&s, &session, 0, NULL, 0));
     CHECK(stranger_hear(&s, &f) && f.message.kind == ACP_ADD8);

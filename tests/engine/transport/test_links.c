@@ -217,11 +217,13 @@ static void a_peer_that_does_not_read_is_not_owed_much(void)
     struct acp_call calls[200];
     for (int way = 0; way < 3; way++) {
         size_t most = 0;
+        proxies_stall_after(proxies, RANKS, 1 << 20);
         acp_handle_t h = way == 0   ? acp_iget(lane, here, ga, size, ACP_HANDLE_NULL)
                          : way == 1 ? acp_iput(lane, ga, here, size, ACP_HANDLE_NULL)
                                     : issue_calls(e, lane, calls, 200, here);
         CHECK(h != 0);
-        CHECK(acp_wait(e, h, 1000000) == ACP_E_TIMEOUT);
+        while (!proxies[0].stalled && !proxies[1].stalled)
+            CHECK(acp_wait(e, h, 1000000) == ACP_E_TIMEOUT);
         relayed_stall(&c, proxies, true);
         for (int i = 0; i < 50; i++) {
             CHECK(acp_wait(e, h, 10000000) == ACP_E_TIMEOUT);
