@@ -320,7 +320,7 @@ def test_no_byte_comes_when_the_destination_has_closed(pair, memory):
         with pytest.raises(acp.ClosedError, match="has closed its end"):
             fill_for_ever(end)
         with pytest.raises(acp.ClosedError):
-            end.wait_ready()
+            fill_for_ever(end)
         meet()
     elif is_destination(end):
         for _ in range(10):
