@@ -213,6 +213,12 @@ def from_fault(
                 "over the memory in which they lay; it may have been done, and later calls work: "
                 "look for a wild pointer in the programs on this node"
             )
+        case Status.DAMAGED if not ga:
+            return Error(
+                f"{function}: something wrote over memory of rank {rank} that ranks of its node share, in "
+                "which a barrier counts or messages lie; what was under way there is lost, and a barrier of "
+                "the same ranks fails from now on: look for a wild pointer in the programs on that node"
+            )
         case Status.DAMAGED:
             return Error(
                 f"{function}: the heap of rank {rank} is damaged near {ga:#x}, something wrote "

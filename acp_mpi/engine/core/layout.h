@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define LAYOUT_MAGIC 0x314d454d50434121ull /* "!ACPMEM1" */
-#define LAYOUT_VERSION 30 /* a byte; of all that processes share or send to each other */
+#define LAYOUT_VERSION 31 /* a byte; of all that processes share or send to each other */
 
 /* The largest pages that a kernel of this processor may have: mappings begin at a multiple, on all hosts of a job
  * alike. On aarch64 kernels are built with 4, 16 or 64 KiB. */
@@ -203,12 +203,13 @@ struct attach_line {
 
 static_assert(sizeof(struct attach_line) == 128, "no two peers share a cache line");
 
-/* state = generation << 32 | arrived << 16 | users. */
+/* What members of a set count in, as membership/barrier.c has it. */
 struct barrier_entry {
     _Atomic uint64_t key;
     _Atomic uint64_t state;
     _Atomic uint32_t sleepers;
-    uint32_t spare[3];
+    _Atomic uint32_t culprit; /* of a damaged one: slot + 1 of the rank whose memory was written over */
+    uint32_t spare[2];
 };
 
 /* A thread of the owner asleep until [low, high) changes; armed while it needs a doorbell. */

@@ -1,12 +1,20 @@
 /* Barriers over any set of ranks. On a node the members count in an entry of the lowest member's doors, found by a key
  * that is made of the set; the last arrival releases the others with one futex call. Between nodes the lowest members
- * signal each other in ceil(log2 n) rounds. */
+ * signal each other in ceil(log2 n) rounds.
+ *
+ * An entry has a check of its counts, which an addition keeps: a state that a wild pointer has written stays damaged,
+ * whoever leaves meanwhile. A member that is counted in looks at each wake and at each slice of its sleep whether the
+ * entry may still be what it was: its key, a user, an arrival, a generation of this barrier. Otherwise the barrier
+ * fails, for good: the member marks the entry where all members will look for their key, so that each gets the same
+ * error, now or when it comes, and nobody waits for a member that has failed. */
 #include "membership/barrier.h"
 #include "base/likely.h"
 #include "base/linux.h"
 #include "core/state/peer.h"
 #include "membership/team.h"
+#include "membership/team_layout.h"
 #include "peers/peer.h"
+#include "peers/rank_table.h"
 #include "progress/progress.h"
 #include "progress/wait.h"
 
@@ -16,14 +24,38 @@
 
 #define FIRST_SLICE_NS ((int64_t)20000000)
 #define SLICE_NS ((int64_t)500000000)
-#define ARRIVE ((uint64_t)1 << 16)
-#define USER ((uint64_t)1)
-#define REKEYED 0xffffu /* value of users while the entry gets another key */
 #define REKEY_NS ((uint64_t)1000000000)
+
+#define COUNT_MASK 0xfffu
+#define GENERATION_MASK 0xfffffu
+#define DAMAGE (1ull << 63) /* added to a state with a right check */
+#define REKEYED COUNT_MASK /* value of users while the entry gets another key */
+
+static_assert(ATTACH_LINES + 1 < REKEYED, "the members of a node can be counted");
 
 static uint32_t generation(uint64_t state)
 {
-    return (uint32_t)(state >> 32);
+    return (uint32_t)(state >> 32) & GENERATION_MASK;
+}
+
+static uint32_t users(uint64_t state)
+{
+    return (uint32_t)state & COUNT_MASK;
+}
+
+static uint32_t arrived(uint64_t state)
+{
+    return (uint32_t)state >> 12 & COUNT_MASK;
+}
+
+static uint64_t state_of(uint32_t generation, uint32_t arrived, uint32_t users)
+{
+    return (generation & GENERATION_MASK) * BARRIER_GENERATION + arrived * BARRIER_ARRIVE + users * BARRIER_USER;
+}
+
+static bool is_whole(uint64_t state)
+{
+    return state == state_of(generation(state), arrived(state), users(state));
 }
 
 static _Atomic uint32_t *generation_word(struct barrier_entry *entry)
@@ -33,7 +65,7 @@ static _Atomic uint32_t *generation_word(struct barrier_entry *entry)
 
 static bool rekeyed(uint64_t state)
 {
-    return (state & 0xffff) == REKEYED;
+    return users(state) == REKEYED && is_whole(state);
 }
 
 /* True: no other entry has `key`, or may be about to get it. */
@@ -48,43 +80,49 @@ static bool only_one(struct doors *doors, const struct barrier_entry *own, uint6
     return true;
 }
 
-/* The entry for `key`, made if there is none. All members look in the same order, so that two which take a free entry
- * take the same one. Two which take an entry of another set may have found different ones idle: having claimed one
- * each looks once more, and if both see the other both begin anew. A claim that lasts for a second is of a dead
- * process. */
+/* The entry that has `key`; else *victim: one that no member of another set uses, a free one if there is any. */
+static struct barrier_entry *find_entry(struct doors *doors, uint64_t key, struct barrier_entry **victim, bool *claims)
+{
+    for (uint32_t i = 0; i < BARRIER_ENTRIES; i++) {
+        struct barrier_entry *entry = &doors->barriers[(key / 2 + i) % BARRIER_ENTRIES];
+        uint64_t state = atomic_load(&entry->state), now = atomic_load(&entry->key);
+        *claims |= rekeyed(state);
+        if (now == key && !rekeyed(state))
+            return entry;
+        bool idle = users(state) == 0 && is_whole(state);
+        if (idle && (!*victim || (now == 0 && atomic_load(&(*victim)->key))))
+            *victim = entry;
+    }
+    return NULL;
+}
+
+/* The entry for `key`, made if there is none. Members that take an entry may have found different ones idle: having
+ * claimed one each looks once more, and if both see the other both begin anew. A claim that lasts for a second is of a
+ * dead process. Generations begin with the time: an entry that is written over with zeros, and taken again, is not
+ * what those wait for that are counted in. */
 static struct barrier_entry *entry_of(struct doors *doors, uint64_t key)
 {
     uint64_t start = linux_now_ns();
     for (;;) {
         bool again = false, patient = linux_now_ns() - start < REKEY_NS;
-        struct barrier_entry *victim = NULL;
-        for (uint32_t i = 0; i < BARRIER_ENTRIES; i++) {
-            struct barrier_entry *entry = &doors->barriers[(key / 2 + i) % BARRIER_ENTRIES];
-            uint64_t state = atomic_load(&entry->state), now = atomic_load(&entry->key);
-            again |= rekeyed(state);
-            if (rekeyed(state))
-                continue;
-            if (now == 0 && atomic_compare_exchange_strong(&entry->key, &now, key))
-                return entry;
-            if (now == key)
-                return entry;
-            if (!victim && (state & 0xffff) == 0)
-                victim = entry;
-        }
+        struct barrier_entry *victim = NULL, *entry = find_entry(doors, key, &victim, &again);
+        if (entry)
+            return entry;
         if (again && patient) {
             sched_yield();
             continue;
         }
         if (!victim)
             return NULL;
-        uint64_t state = victim->state;
-        uint64_t claimed = (state & ~(uint64_t)0xffff) + (1ull << 32) + REKEYED;
-        if ((state & 0xffff) == 0 &&
+        uint64_t state = atomic_load(&victim->state);
+        uint32_t begins = generation(state) + 1 + (uint32_t)(start >> 10);
+        uint64_t claimed = state_of(begins, 0, REKEYED);
+        if (users(state) == 0 && is_whole(state) &&
             atomic_compare_exchange_strong(&victim->state, &state, claimed)) {
             bool mine = only_one(doors, victim, key, patient);
             if (mine)
                 atomic_store(&victim->key, key);
-            atomic_store(&victim->state, (claimed & ~(uint64_t)0xffffffff));
+            atomic_store(&victim->state, state_of(begins, 0, 0));
             if (mine)
                 return victim;
             sched_yield();
@@ -97,9 +135,52 @@ struct gate {
     struct party *party;
     struct peer *leader;
     struct barrier_entry *entry;
-    uint32_t arrived_at, passed_at;
+    uint32_t arrived_at, steps; /* the generation of its arrival; generations until it may go on */
     struct meeting meeting;
 };
+
+enum sight { SHUT, OPEN, DAMAGED };
+
+/* What a member sees that is counted in. */
+static enum sight look(const struct gate *g)
+{
+    uint64_t state = atomic_load(&g->entry->state);
+    uint32_t gone = (generation(state) - g->arrived_at) & GENERATION_MASK, count = arrived(state);
+    bool possible = gone == 0 ? count > 0 : gone == 1 ? count == 0 && g->party->nodes > 1 : gone == 2;
+    if (!is_whole(state) || rekeyed(state) || users(state) == 0 || count > users(state) || count >= g->party->here ||
+        !possible || atomic_load(&g->entry->key) != g->party->key)
+        return DAMAGED;
+    return gone >= g->steps ? OPEN : SHUT;
+}
+
+static void mark(struct barrier_entry *entry)
+{
+    uint64_t state = atomic_load(&entry->state);
+    while (is_whole(state) && !rekeyed(state) && !atomic_compare_exchange_weak(&entry->state, &state, state + DAMAGE))
+        ;
+    linux_futex_wake(generation_word(entry), true);
+}
+
+/* Marks the entry where members wait, and that where others look for the key. */
+static int fail(const struct gate *g)
+{
+    acp_engine *e = g->engine;
+    uint32_t own = g->party->leader, culprit = g->meeting.culprit ? g->meeting.culprit : own + 1;
+    struct barrier_entry *at[2] = {g->entry, entry_of(g->leader->shm.doors, g->party->key)};
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t none = 0;
+        if (!at[i] || atomic_load(&at[i]->key) != g->party->key)
+            continue;
+        if (!atomic_compare_exchange_strong(&at[i]->culprit, &none, culprit))
+            culprit = none;
+        mark(at[i]);
+    }
+    culprit = team_layout_has(g->party, culprit - 1) ? culprit - 1 : own;
+    if (e->self == own)
+        team_tell_damage(e, g->party, culprit);
+    e->sync.trouble_rank = rank_table_rank(e, culprit);
+    return ACP_E_DAMAGED;
+}
 
 static int await_gate(struct gate *g, int64_t timeout_ns)
 {
@@ -107,7 +188,7 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
     struct barrier_entry *entry = g->entry;
     uint64_t start = linux_now_ns();
     for (uint32_t spin = 1; linux_now_ns() - start < SPIN_NS; spin++) {
-        if ((int32_t)(generation(atomic_load(&entry->state)) - g->passed_at) >= 0)
+        if (look(g) == OPEN)
             return ACP_OK;
         for (int i = 0; i < 8; i++)
             linux_cpu_relax();
@@ -121,12 +202,14 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
     progress_waiter_add(e, &w);
     for (;;) {
         atomic_fetch_add(&entry->sleepers, 1);
-        uint32_t now = generation(atomic_load(&entry->state));
-        bool through = (int32_t)(now - g->passed_at) >= 0 ||
-                       (g->leader != e->job.own && team_passed(g->party, g->leader));
+        uint32_t now = (uint32_t)(atomic_load(&entry->state) >> 32);
+        enum sight sight = look(g);
+        bool through = sight == OPEN || (g->leader != e->job.own && team_passed(g->party, g->leader));
         long slept = 0;
         if (!through && e->stopping)
             rc = ACP_E_CLOSED;
+        else if (!through && sight == DAMAGED)
+            rc = ACP_E_DAMAGED;
         if (!through && rc == ACP_OK && (rc = team_check(e, g->party)) == ACP_OK) {
             int64_t left = timeout_ns == ACP_FOREVER
                                ? slice
@@ -137,8 +220,10 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
         atomic_fetch_sub(&entry->sleepers, 1);
         if (through || rc != ACP_OK)
             break;
-        bool look = error == EINTR || (error == ETIMEDOUT && e->config.tick);
-        if (slept < 0 && look && wait_tick(e, ACP_TICK_SIGNAL))
+        bool late = slept < 0 && error == ETIMEDOUT;
+        if (late && !only_one(g->leader->shm.doors, entry, g->party->key, false))
+            rc = ACP_E_DAMAGED;
+        else if (((slept < 0 && error == EINTR) || (late && e->config.tick)) && wait_tick(e, ACP_TICK_SIGNAL))
             rc = ACP_E_INTERRUPTED; /* a signal may have come just before the sleep */
         else if (timeout_ns != ACP_FOREVER && (int64_t)(linux_now_ns() - start) >= timeout_ns)
             rc = ACP_E_TIMEOUT;
@@ -165,28 +250,30 @@ static void entry_release(struct barrier_entry *entry)
 }
 
 /* Counts in; *last: all members of the node are here. That is one generation, and one more when all nodes have met. On
- * a single node both are one step: else a member that times out in between would come again. */
-static bool gate_arrive(struct gate *g, bool *last)
+ * a single node both are one step: else a member that times out in between would come again. ACP_E_BUSY: the entry is
+ * another set's by now. */
+static int gate_arrive(struct gate *g, bool *last)
 {
     uint64_t state = atomic_load(&g->entry->state), next, steps = g->party->nodes == 1 ? 2 : 1;
     do {
-        uint32_t arrived = (uint32_t)(state >> 16) & 0xffff;
+        uint32_t count = arrived(state);
         if (atomic_load(&g->entry->key) != g->party->key || rekeyed(state))
-            return false;
+            return ACP_E_BUSY;
+        if (!is_whole(state) || count > users(state) || count >= g->party->here || users(state) + 1 >= REKEYED)
+            return ACP_E_DAMAGED;
         g->arrived_at = generation(state);
-        *last = arrived + 1 >= g->party->here;
-        next = *last ? (state & ~(uint64_t)0xffff0000) + USER + (steps << 32)
-                     : state + ARRIVE + USER;
+        *last = count + 1 >= g->party->here;
+        next = *last ? state_of(generation(state) + (uint32_t)steps, 0, users(state) + 1) : state + BARRIER_ARRIVE + BARRIER_USER;
     } while (!atomic_compare_exchange_weak(&g->entry->state, &state, next));
-    return true;
+    return ACP_OK;
 }
 
 /* Counts out again if the barrier has not let members through: it may be called once more. */
 static bool retract(struct gate *g)
 {
     uint64_t state = atomic_load(&g->entry->state);
-    while (generation(state) == g->arrived_at)
-        if (atomic_compare_exchange_weak(&g->entry->state, &state, state - ARRIVE - USER))
+    while (look(g) == SHUT && generation(state) == g->arrived_at && arrived(state))
+        if (atomic_compare_exchange_weak(&g->entry->state, &state, state - BARRIER_ARRIVE - BARRIER_USER))
             return true;
     return false;
 }
@@ -253,29 +340,48 @@ static int64_t left_of(int64_t timeout_ns, uint64_t start)
     return timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - (int64_t)(linux_now_ns() - start);
 }
 
+/* The other nodes are here, too. */
+static int open_gate(struct gate *g)
+{
+    uint64_t state = atomic_load(&g->entry->state);
+    do {
+        if (look(g) == DAMAGED)
+            return ACP_E_DAMAGED;
+    } while (!atomic_compare_exchange_weak(&g->entry->state, &state,
+                                           state_of(generation(state) + 1, 0, users(state))));
+    entry_release(g->entry);
+    return ACP_OK;
+}
+
 /* Waits until the node is complete, exchanges signals with the other nodes, and lets the members go on. */
 static int lead_node(struct gate *g, bool last, int64_t timeout_ns, uint64_t start)
 {
     acp_engine *e = g->engine;
     int rc = ACP_OK;
-    g->passed_at = g->arrived_at + 1;
+    g->steps = 1;
     if (!last && !g->meeting.begun)
         rc = await_gate(g, timeout_ns);
     if (rc == ACP_OK) {
         g->meeting.begun = true;
         rc = team_sync_nodes(e, g->party, &g->meeting, left_of(timeout_ns, start));
     }
-    if (rc == ACP_OK) {
-        atomic_fetch_add(&g->entry->state, 1ull << 32);
-        entry_release(g->entry);
-    }
-    return rc;
+    return rc == ACP_OK ? open_gate(g) : rc;
+}
+
+static int pass(struct gate *g, bool last, int64_t timeout_ns, uint64_t start)
+{
+    bool leads = g->engine->self == g->party->leader && g->party->nodes > 1;
+    if (leads)
+        return lead_node(g, last, timeout_ns, start);
+    if (last)
+        entry_release(g->entry); /* for those that wait, or for the lowest member, which goes on */
+    return last && g->party->nodes == 1 ? ACP_OK : await_gate(g, timeout_ns);
 }
 
 static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
 {
     struct peer *leader = peer_of_slot(e, p->leader);
-    struct gate g = {.engine = e, .party = p, .leader = leader};
+    struct gate g = {.engine = e, .party = p, .leader = leader, .steps = 2};
     uint64_t start = linux_now_ns();
     bool last = false;
     int rc = team_check(e, p);
@@ -285,31 +391,24 @@ static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
         return ACP_E_SYSTEM;
     if (leader->lost)
         return team_check(e, p);
-    bool resumed = resume(e, p, &g);
-    while (!resumed) {
+    rc = resume(e, p, &g) ? ACP_OK : ACP_E_BUSY;
+    while (rc == ACP_E_BUSY) {
         if (!(g.entry = entry_of(leader->shm.doors, p->key)))
             return ACP_E_FULL;
-        if (gate_arrive(&g, &last))
-            break;
+        rc = gate_arrive(&g, &last);
     }
-    g.passed_at = g.arrived_at + 2;
-    if (last && p->nodes == 1) {
-        entry_release(g.entry);
-    } else if (e->self == p->leader && p->nodes > 1) {
-        rc = lead_node(&g, last, timeout_ns, start);
-    } else {
-        if (last)
-            entry_release(g.entry); /* for the lowest member, which goes on */
-        rc = await_gate(&g, timeout_ns);
-    }
+    if (rc == ACP_OK)
+        rc = pass(&g, last, timeout_ns, start);
+    if (rc == ACP_E_DAMAGED || (rc != ACP_OK && look(&g) == DAMAGED))
+        return fail(&g);
     if (rc != ACP_OK && retract(&g))
         return rc;
-    bool through = rc == ACP_OK || generation(atomic_load(&g.entry->state)) - g.arrived_at >= 2;
-    if (!through || rc == ACP_E_INTERRUPTED) {
+    g.steps = 2;
+    if ((rc != ACP_OK && look(&g) != OPEN) || rc == ACP_E_INTERRUPTED) {
         leave_unfinished(e, p, &g);
         return rc;
     }
-    atomic_fetch_sub(&g.entry->state, USER);
+    atomic_fetch_sub(&g.entry->state, BARRIER_USER);
     return ACP_OK; /* let through, perhaps while its time ran out */
 }
 

@@ -18,6 +18,9 @@
 
 #define FIRST_NS ((int64_t)20000000) /* then it registers for losses */
 
+#define ROUND_DAMAGED UINT32_MAX
+
+/* Signals of a round; in ROUND_DAMAGED, for good, slot + 1 of the rank in whose memory that barrier is damaged. */
 struct signal_count {
     uint64_t key;
     uint32_t round, count;
@@ -158,7 +161,7 @@ void team_signal_arrived(acp_lane *lane, struct peer *from, struct link *link, c
     for (uint32_t i = 0; i < e->sync.signal_used; i++) {
         struct signal_count *s = &e->sync.signals[i];
         if (s->count && s->key == m->a && s->round == (uint32_t)m->b) {
-            s->count++;
+            s->count += s->round != ROUND_DAMAGED;
             progress_event(e);
             return;
         }
@@ -169,14 +172,15 @@ void team_signal_arrived(acp_lane *lane, struct peer *from, struct link *link, c
         return; /* its memory was provided before the message was taken */
     if (free_at == e->sync.signal_used)
         e->sync.signal_used++;
-    e->sync.signals[free_at] = (struct signal_count){m->a, (uint32_t)m->b, 1};
+    uint32_t count = (uint32_t)m->b == ROUND_DAMAGED ? (uint32_t)m->dst : 1;
+    e->sync.signals[free_at] = (struct signal_count){m->a, (uint32_t)m->b, count};
     progress_event(e);
 }
 
 struct signal_wait {
     acp_engine *engine;
     struct party *party;
-    uint32_t round;
+    uint32_t round, culprit;
     bool got;
     int trouble;
 };
@@ -188,12 +192,20 @@ static bool signal_here(void *context)
     pthread_mutex_lock(&e->lock);
     for (uint32_t i = 0; i < e->sync.signal_used && !w->got; i++) {
         struct signal_count *s = &e->sync.signals[i];
-        if (s->count && s->key == w->party->key && s->round == w->round) {
+        if (!s->count || s->key != w->party->key)
+            continue;
+        if (s->round == ROUND_DAMAGED) {
+            w->culprit = s->count;
+        } else if (s->round == w->round) {
             s->count--;
             w->got = true;
         }
     }
     pthread_mutex_unlock(&e->lock);
+    if (w->culprit && !w->got) {
+        w->trouble = ACP_E_DAMAGED;
+        return true;
+    }
     struct peer *source = peer_known(e, w->party->sources[w->round]);
     w->got |= source && team_passed(w->party, source);
     return w->got || (w->trouble = team_check(e, w->party)) != ACP_OK;
@@ -226,7 +238,7 @@ int team_sync_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t t
                 return rc;
             m->signalled = true;
         }
-        struct signal_wait w = {e, p, m->round, false, ACP_OK};
+        struct signal_wait w = {e, p, m->round, 0, false, ACP_OK};
         for (int64_t slice = FIRST_NS, left = timeout_ns;;) {
             if (timeout_ns != ACP_FOREVER)
                 left = timeout_ns - (int64_t)(linux_now_ns() - start);
@@ -236,6 +248,7 @@ int team_sync_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t t
             hear_of_death(e, p->sources[m->round]);
             slice = team_watch(e, p) ? ACP_FOREVER : slice;
         }
+        m->culprit = w.got ? 0 : w.culprit;
         if (rc == ACP_OK && !w.got)
             rc = w.trouble;
         if (rc != ACP_OK)
@@ -243,6 +256,19 @@ int team_sync_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t t
         m->signalled = false;
     }
     return ACP_OK;
+}
+
+/* The lowest member of a node tells its partners, as often as it fails; they tell theirs. */
+void team_tell_damage(acp_engine *e, const struct party *p, uint32_t culprit)
+{
+    struct message m = {.kind = ACP_SIGNAL, .from = e->self, .a = p->key, .b = ROUND_DAMAGED, .dst = culprit + 1};
+    for (uint32_t round = 0; 1u << round < p->nodes; round++) {
+        struct peer *to = peer_of_slot(e, p->partners[round]);
+        pthread_mutex_lock(&e->lock);
+        if (to)
+            route_road(e, to)->send(&e->lanes[LANE_LOCKED], to, 0, &m);
+        pthread_mutex_unlock(&e->lock);
+    }
 }
 
 /* Ranks mean other processes after a reset. */

@@ -33,6 +33,7 @@ struct party {
 struct meeting {
     bool begun, signalled;
     uint32_t round;
+    uint32_t culprit; /* slot + 1 of the rank in whose memory another node's entry is damaged; 0: none is */
 };
 
 struct party *team_acquire(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose);
@@ -41,6 +42,7 @@ int team_check(acp_engine *e, const struct party *p); /* why a member will not c
 bool team_passed(const struct party *p, const struct peer *member); /* the member has passed the barrier, and ends */
 bool team_watch(acp_engine *e, const struct party *p);
 int team_sync_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t timeout_ns);
+void team_tell_damage(acp_engine *e, const struct party *p, uint32_t culprit); /* a slot; as a node's lowest member */
 
 void team_signal_arrived(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
                          const unsigned char *payload, uint64_t size);

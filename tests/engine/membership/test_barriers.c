@@ -4,6 +4,7 @@
 #include "base/linux.h"
 #include "core/engine_state.h"
 #include "core/state/peer.h"
+#include "membership/barrier.h"
 #include "membership/team.h"
 #include "peers/peer.h"
 
@@ -33,7 +34,7 @@ static struct barrier_entry *crowd(acp_engine *e)
     team_release(e, p);
     for (uint64_t i = 0; i < BARRIER_ENTRIES; i++)
         atomic_store(&e->doors->barriers[i].key, (key ^ (i + 1) << 32) | 1);
-    atomic_fetch_add(&first->state, 1);
+    atomic_fetch_add(&first->state, BARRIER_USER);
     return first;
 }
 
@@ -50,7 +51,7 @@ static void meet_where_all_entries_are_taken(struct cluster *c, uint32_t rank, a
         for (int i = 0; i < round % 64 * 16; i++)
             linux_cpu_relax();
         if (rank == 1)
-            atomic_fetch_sub(&first->state, 1);
+            atomic_fetch_sub(&first->state, BARRIER_USER);
         CHECK(acp_barrier(e, both, 2, 0, LATE_NS) == ACP_OK);
         pthread_barrier_wait(&step);
     }

@@ -22,7 +22,7 @@ static void start_with(uint32_t idle)
     through = 0;
     for (uint32_t i = 0; i < BARRIER_ENTRIES; i++) {
         doors.barriers[i].key = 1001 + 2 * i;
-        doors.barriers[i].state = 1;
+        doors.barriers[i].state = state_of(0, 0, 1);
     }
     for (uint32_t i = 0; i < idle; i++)
         ENTRY(i).state = 0;
@@ -52,7 +52,7 @@ static void start_idle(void)
 
 static void leave_first(void)
 {
-    atomic_fetch_sub(&ENTRY(0).state, 1);
+    atomic_fetch_sub(&ENTRY(0).state, BARRIER_USER);
 }
 
 /* Two members of that set on this node: each comes to an entry, and counts there. */
@@ -63,7 +63,7 @@ static void come(uint32_t member, uint64_t key)
     bool last = false;
     do
         gate.entry = entry_of(&doors, key);
-    while (gate.entry && !gate_arrive(&gate, &last));
+    while (gate.entry && gate_arrive(&gate, &last) == ACP_E_BUSY);
     found[member] = gate.entry;
     through += last;
 }
