@@ -24,7 +24,8 @@
  *   killed leaves the message here or there. Until that change has happened it may be taken back, and its lines are
  *   not free.
  * - `taken` has a check of itself, and a line that is not full has an older stamp of its own: what a wild pointer has
- *   written there is noticed, and calls end with ACP_E_DAMAGED. */
+ *   written there is noticed, and calls end with ACP_E_DAMAGED. A message whose stamp has become an older one is missed
+ *   by its sender, before a later one goes to the mailbox. */
 #ifndef ACP_PAIR_RING_H
 #define ACP_PAIR_RING_H
 

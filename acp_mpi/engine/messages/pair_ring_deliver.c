@@ -144,6 +144,10 @@ int pair_ring_deliver_own(acp_lane *lane, struct peer *to)
     bool good = pair_ring_unseal(__atomic_load_n(&s->ring->taken, __ATOMIC_ACQUIRE), &taken) &&
                 sent - taken <= RING_LINES;
     rc = good ? bring_all(&hold, to, s->ring, s->lines) : damaged(&hold);
+    /* The lane that fills it fills nothing now: a message that was not there has been written over. */
+    if (rc == ACP_OK && lane->index == LANE_CALLER &&
+        __atomic_load_n(&s->ring->taken, __ATOMIC_ACQUIRE) != pair_ring_sealed(sent))
+        rc = damaged(&hold);
     transaction_leave(&hold);
     return rc;
 }

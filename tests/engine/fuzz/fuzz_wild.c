@@ -3,6 +3,7 @@
  *
  * Each round is a process of its own: three ranks are threads of it, and one more thread writes. */
 #include "fuzz.h"
+#include "wild.h"
 #include "cluster/cluster.h"
 #include "containers/container.h"
 #include "containers/list_call.h"
@@ -13,12 +14,9 @@
 #include "memory/heap.h"
 #include "memory/heap_create.h"
 
-#include <sys/wait.h>
-
 #define ROUNDS 150u
 #define CALLS 300u
 #define LOST_NS ((int64_t)20000000)
-#define PATIENCE_S 30u /* of a round: then somebody waits for ever */
 
 enum thing { COUNTER, VECTOR, LIST, WORKSPACE, MAP, LONG_MAP, THINGS };
 
@@ -34,13 +32,6 @@ static struct {
     bool by_ring; /* rank 0 runs what others call */
     _Atomic bool over;
 } scene;
-
-static uint64_t draw(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15ull;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-    return z ^ z >> 29;
-}
 
 /* What a garbled ring has lost nobody answers. */
 static void await(acp_lane *lane, acp_handle_t pending)
@@ -198,28 +189,11 @@ static void call_on(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *l
     acp_lane_give(lane);
 }
 
-/* What a program writes by mistake: small numbers, text, addresses of its own, what stood elsewhere. */
-static uint64_t rubbish(uint64_t *state, uint64_t here)
-{
-    switch (draw(state) % 8) {
-    case 0: return 0;
-    case 1: return draw(state) % 4096;
-    case 2: return UINT64_MAX - draw(state) % 16;
-    case 3: return (uint64_t)(uintptr_t)&scene;
-    case 4: return here ^ 1ull << draw(state) % 64;
-    case 5: return here + 8 * (draw(state) % 64) - 256;
-    case 6: return 0x2020202020202020ull;
-    default: return draw(state);
-    }
-}
-
 static void *write_wildly(void *unused)
 {
     acp_engine *e = scene.cluster.engines[0];
     uint64_t state = scene.seed ^ 0x5555, heap = e->memory.heap_position;
-    const struct {
-        uint64_t at, size;
-    } parts[] = {{heap, sizeof(struct heap_head)}, {heap, heap_create_bytes(e->memory.heap_span)},
+    const struct wild_part parts[] = {{heap, sizeof(struct heap_head)}, {heap, heap_create_bytes(e->memory.heap_span)},
                  {heap + heap_create_bytes(e->memory.heap_span), 32 << 10},
                  {heap + heap_create_bytes(e->memory.heap_span), 256 << 10},
                  {ENTRIES_OFFSET, 64 * 16}, {ORDER_OFFSET, 64},
@@ -228,15 +202,7 @@ static void *write_wildly(void *unused)
                  {DOORS_OFFSET + offsetof(struct doors, cells), sizeof scene.cluster.engines[0]->doors->cells},
                  {DOORS_OFFSET + offsetof(struct doors, event), 128}};
     (void)unused;
-    uint64_t part = draw(&state) % (sizeof parts / sizeof *parts), burst = 1 + draw(&state) % 64;
-    while (!scene.over) {
-        for (uint64_t i = 0; i < burst; i++) {
-            uint64_t *word = (uint64_t *)(void *)(e->memory.base + parts[part].at +
-                                                  draw(&state) % (parts[part].size / 8) * 8);
-            __atomic_store_n(word, rubbish(&state, *word), __ATOMIC_RELAXED);
-        }
-        usleep(500);
-    }
+    wild_write(e->memory.base, parts, sizeof parts / sizeof *parts, &state, &scene.over);
     return NULL;
 }
 
@@ -256,8 +222,6 @@ static void create_all(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane
 static void round_of(uint64_t seed)
 {
     pthread_t writer;
-    fuzz.target = NULL;
-    alarm(PATIENCE_S);
     scene.seed = seed;
     cluster_start(&scene.cluster, 3, 1, ACP_PATH_ANY, false);
     cluster_run(&scene.cluster, create_all);
@@ -268,26 +232,9 @@ static void round_of(uint64_t seed)
     cluster_run(&scene.cluster, call_on);
     scene.over = true;
     pthread_join(writer, NULL);
-    _exit(0);
 }
 
 int main(void)
 {
-#if defined(__SANITIZE_THREAD__)
-    return 0; /* nothing but races */
-#endif
-    fuzz_begin("wild", ROUNDS);
-    while (fuzz_more()) {
-        uint64_t seed = fuzz_draw();
-        int status;
-        pid_t child = fork();
-        CHECK(child >= 0);
-        if (!child)
-            round_of(seed);
-        CHECK(waitpid(child, &status, 0) == child);
-        if (status)
-            fprintf(stderr, "the round ended with status %#x\n", status);
-        CHECK(status == 0);
-    }
-    return fuzz_end();
+    return wild_rounds("wild", ROUNDS, round_of);
 }

@@ -103,6 +103,26 @@ static void all_notice(struct stage *s, struct sender *from)
     CHECK(pair_ring_deliver_own(from->actor.lane, &from->to) == ACP_E_DAMAGED);
 }
 
+/* As if it had never come: by its sender, before a later one takes its place. */
+static void a_message_that_is_gone_is_noticed(void)
+{
+    struct stage s;
+    struct sender from;
+    acp_envelope m = {.source = 1, .tag = 5};
+    uint64_t at;
+    int fd = open_mailbox(&s);
+    sender_start(&from, fd, 1);
+    struct pair_ring *ring = &box_of(&s)->rings.rings[1];
+    CHECK(by_ring(&from, m, 1) && by_ring(&from, m, 2));
+    CHECK(pair_ring_unseal(ring->taken, &at));
+    pair_ring_lines(&s.actor.heap, ring)[at % RING_LINES].stamp = 0;
+    CHECK(pair_ring_before(from.actor.engine, &from.to));
+    CHECK(pair_ring_deliver_own(from.actor.lane, &from.to) == ACP_E_DAMAGED);
+    CHECK(pair_ring_deliver_own(from.actor.lane, &from.to) == ACP_E_DAMAGED);
+    sender_end(&from);
+    close_mailbox(&s, fd);
+}
+
 /* What a wild pointer writes is noticed, by whoever looks there. */
 static void damage_is_noticed(void)
 {
@@ -326,6 +346,7 @@ int main(void)
     against_a_model();
     a_full_ring_is_brought_first();
     damage_is_noticed();
+    a_message_that_is_gone_is_noticed();
     a_ring_needs_memory();
     garbage_is_not_believed();
     by_every_road();

@@ -6,6 +6,7 @@
 #include "peers/peer.h"
 #include "peers/rank_table.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -369,6 +370,17 @@ static void ranks_are_permuted_in_the_table(void)
     free(rows);
 }
 
+/* Not by a wild pointer of any rank. */
+static void nobody_writes_into_it(const acp_engine *e)
+{
+    int ends[2];
+    char byte = 0;
+    CHECK(pipe(ends) == 0 && write(ends[1], &byte, 1) == 1);
+    CHECK(read(ends[0], (void *)(uintptr_t)e->job.table.base, 1) == -1 && errno == EFAULT);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void)
 {
     the_table_outlives_its_maker();
@@ -379,6 +391,7 @@ int main(void)
     forged_tables_are_refused(engines[0]);
     who_may_not_open_it_is_given_it(engines[0]);
     rows_are_appended_once(engines[0], engines[1]);
+    nobody_writes_into_it(engines[0]);
     acp_engine_widen(engines[0]);
     sets_are_spread_over_nodes(engines[0]);
     engine_end(engines[0]);
