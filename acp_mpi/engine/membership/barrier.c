@@ -378,6 +378,22 @@ static int pass(struct gate *g, bool last, int64_t timeout_ns, uint64_t start)
     return last && g->party->nodes == 1 ? ACP_OK : await_gate(g, timeout_ns);
 }
 
+/* Other sets use all of them, or those that might be idle are damaged. */
+static int without_entry(const struct gate *g)
+{
+    acp_engine *e = g->engine;
+    const struct doors *doors = g->leader->shm.doors;
+    uint32_t whole = 0;
+    while (whole < BARRIER_ENTRIES && is_whole(atomic_load(&doors->barriers[whole].state)))
+        whole++;
+    if (whole == BARRIER_ENTRIES)
+        return ACP_E_FULL;
+    if (e->self == g->party->leader)
+        team_tell_damage(e, g->party, e->self);
+    e->sync.trouble_rank = rank_table_rank(e, g->party->leader);
+    return ACP_E_DAMAGED;
+}
+
 static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
 {
     struct peer *leader = peer_of_slot(e, p->leader);
@@ -394,7 +410,7 @@ static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
     rc = resume(e, p, &g) ? ACP_OK : ACP_E_BUSY;
     while (rc == ACP_E_BUSY) {
         if (!(g.entry = entry_of(leader->shm.doors, p->key)))
-            return ACP_E_FULL;
+            return without_entry(&g);
         rc = gate_arrive(&g, &last);
     }
     if (rc == ACP_OK)
