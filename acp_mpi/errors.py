@@ -215,9 +215,10 @@ def from_fault(
             )
         case Status.DAMAGED if not ga:
             return Error(
-                f"{function}: something wrote over memory of rank {rank} that ranks of its node share, in "
-                "which a barrier counts or messages lie; what was under way there is lost, and a barrier of "
-                "the same ranks fails from now on: look for a wild pointer in the programs on that node"
+                f"{function}: something wrote over memory of rank {rank} that ranks of its node "
+                "share, in which a barrier counts or messages lie; what was under way there is "
+                "lost, and a barrier of the same ranks fails from now on: look for a wild pointer "
+                "in the programs on that node"
             )
         case Status.DAMAGED:
             return Error(
