@@ -15,6 +15,7 @@
 #include "containers/sequence.h"
 #include "containers/workspace.h"
 #include "channels/channel_notes.h"
+#include "channels/channel_queue.h"
 #include "close.h"
 #include "collectives/background.h"
 #include "collectives/schedule.h"
@@ -143,6 +144,7 @@ static const struct poller unlocked[] = {
     {message_send_queue_due, message_send_queue_step},
     {purge_due, look_poll},
     {background_due, background_step},
+    {channel_queue_due, channel_queue_poll},
     {window_due, window_drive},
     {names_due, names_poll},
     {retire_due, retirees_poll},

@@ -4,6 +4,7 @@
 #include "base/likely.h"
 #include "base/linux.h"
 #include "channels/channel_notes.h"
+#include "channels/channel_queue.h"
 #include "core/rank_slot.h"
 #include "core/state/peer.h"
 #include "memory/heap.h"
@@ -65,8 +66,7 @@ void channel_wake_peer(acp_channel *c)
     peer_channel_changed(c->engine, p);
 }
 
-/* Threads of this process that wait look again. */
-static void wake_here(acp_engine *e)
+void channel_wake_here(acp_engine *e)
 {
     progress_event(e);
     if (atomic_load(&e->control->asleep))
@@ -125,8 +125,7 @@ int acp_channel_new(acp_lane *lane, uint32_t rank, const acp_channel_shape *shap
     return ACP_OK;
 }
 
-/* The sender looks for the ring, once it knows of it. */
-static void connect_to(acp_channel *c)
+void channel_connect(acp_channel *c)
 {
     struct heap *h = c->peer->mail.far ? NULL : mailbox_heap(c->engine, c->peer);
     uint64_t bytes = ring_bytes(c->stride, c->shape.slots), nonce = c->their_nonce, at = c->their_ring;
@@ -253,7 +252,8 @@ static bool end_is_ready(void *context)
     struct channel_wait *w = context;
     uint64_t none = 0;
     if (w->thread && !w->mine) {
-        w->mine = atomic_compare_exchange_strong(&w->ends[0]->turn, &none, w->thread);
+        w->mine = !atomic_load(&w->ends[0]->queue) &&
+                  atomic_compare_exchange_strong(&w->ends[0]->turn, &none, w->thread);
         w->rc = atomic_load(&w->ends[0]->closed) ? ACP_E_DESTROYED : ACP_E_BUSY;
         if (!w->mine)
             return w->rc != ACP_E_BUSY;
@@ -261,19 +261,22 @@ static bool end_is_ready(void *context)
     return look_at_ends(w);
 }
 
-/* The other end wakes this process from now on, or no more. A receiver has its ring from the begin; a sender that has
- * none yet waits for a note, and does not count among those that the ring wakes when it gets one meanwhile. */
+bool channel_arm(acp_channel *c, bool on)
+{
+    struct channel_ring *ring = channel_enter(c);
+    if (!ring)
+        return false;
+    atomic_fetch_add(c->shape.sends ? &ring->senders_wait : &ring->receivers_wait, on ? 1u : UINT32_MAX);
+    channel_leave(c);
+    return true;
+}
+
+/* A receiver has its ring from the begin; a sender that has none yet waits for a note, and does not count among those
+ * that the ring wakes when it gets one meanwhile. */
 static void arm(struct channel_wait *w, bool on)
 {
-    for (uint32_t i = 0; i < w->count && (on || w->armed); i++) {
-        acp_channel *c = w->ends[i];
-        struct channel_ring *ring = channel_enter(c);
-        if (!ring)
-            continue;
-        atomic_fetch_add(c->shape.sends ? &ring->senders_wait : &ring->receivers_wait, on ? 1u : UINT32_MAX);
-        channel_leave(c);
-        w->armed = true;
-    }
+    for (uint32_t i = 0; i < w->count && (on || w->armed); i++)
+        w->armed |= channel_arm(w->ends[i], on);
 }
 
 static void watch_other_ends(acp_engine *e, const void *whom)
@@ -325,7 +328,9 @@ void acp_channel_give_turn(acp_channel *c)
 {
     atomic_store(&c->turn, 0);
     if (atomic_load(&c->turn_waiters))
-        wake_here(c->engine);
+        channel_wake_here(c->engine);
+    if (atomic_load(&c->queue))
+        channel_queue_serve(c);
 }
 
 int acp_channel_open(acp_channel *c, int64_t timeout_ns)
@@ -342,7 +347,7 @@ int acp_channel_open(acp_channel *c, int64_t timeout_ns)
         rc = rc == ACP_OK ? w.rc : rc;
         if (rc != ACP_OK || !c->shape.sends || c->way != CHANNEL_UNKNOWN)
             break;
-        connect_to(c);
+        channel_connect(c);
     }
     atomic_fetch_sub(&c->turn_waiters, 1);
     if (rc != ACP_OK && w.mine)
@@ -391,37 +396,36 @@ static bool link_has_room(void *context)
     return room;
 }
 
-static int send_far(acp_channel *c, const unsigned char *data, uint64_t size, uint64_t stamp)
+/* Nothing of the slot is visible before its last frame. */
+static int send_frames(acp_channel *c, const unsigned char *data, uint64_t size, uint64_t stamp, uint64_t *sent)
 {
     acp_engine *e = c->engine;
-    uint64_t at = 0;
-    int rc;
     do {
-        uint64_t part = size - at < CHANNEL_FRAME ? size - at : CHANNEL_FRAME;
-        bool last = at + part == size;
-        if (!link_has_room(c) && (rc = wait_ready(e, link_has_room, c, ACP_FOREVER, ACP_DOING_SEND)) != ACP_OK)
-            return rc; /* nothing of the slot is visible */
-        rc = atomic_load(&c->closed)        ? ACP_E_DESTROYED
-             : atomic_load(&c->peer_closed) ? ACP_E_LEFT
-             : c->peer->lost                ? ACP_E_LOST
-                                            : ACP_OK;
+        uint64_t part = size - *sent < CHANNEL_FRAME ? size - *sent : CHANNEL_FRAME;
+        bool last = *sent + part == size;
+        if (!link_has_room(c))
+            return ACP_E_BUSY;
+        int rc = atomic_load(&c->closed)        ? ACP_E_DESTROYED
+                 : atomic_load(&c->peer_closed) ? ACP_E_LEFT
+                 : c->peer->lost                ? ACP_E_LOST
+                                                : ACP_OK;
         if (rc != ACP_OK)
             return rc;
         pthread_mutex_lock(&e->lock);
-        rc = channel_notes_part(c, c->next, at, data ? data + at : NULL, part, last ? stamp : 0);
+        rc = channel_notes_part(c, c->next, *sent, data ? data + *sent : NULL, part, last ? stamp : 0);
         pthread_mutex_unlock(&e->lock);
         if (rc != ACP_OK)
             return rc;
-        at += part;
-    } while (at < size);
+        *sent += part;
+    } while (*sent < size);
     return ACP_OK;
 }
 
-int acp_channel_commit(acp_channel *c, const void *data, uint64_t size, uint64_t rest, bool first)
+int channel_commit_now(acp_channel *c, const unsigned char *data, uint64_t size, uint64_t rest, bool first, uint64_t *sent)
 {
     uint64_t number = c->next, stamp = channel_mark(number) | (first ? CHANNEL_FIRST : 0) | rest;
     if (c->way == CHANNEL_FAR) {
-        int rc = send_far(c, data, size, stamp);
+        int rc = send_frames(c, data, size, stamp, sent);
         if (rc != ACP_OK)
             return rc;
     } else {
@@ -440,7 +444,17 @@ int acp_channel_commit(acp_channel *c, const void *data, uint64_t size, uint64_t
     return ACP_OK;
 }
 
-static int take_piece(acp_channel *c, acp_piece *piece)
+int acp_channel_commit(acp_channel *c, const void *data, uint64_t size, uint64_t rest, bool first)
+{
+    uint64_t sent = 0;
+    int rc;
+    while ((rc = channel_commit_now(c, data, size, rest, first, &sent)) == ACP_E_BUSY)
+        if ((rc = wait_ready(c->engine, link_has_room, c, ACP_FOREVER, ACP_DOING_SEND)) != ACP_OK)
+            return rc;
+    return rc;
+}
+
+int channel_take_piece(acp_channel *c, acp_piece *piece)
 {
     uint64_t number = c->next, stamp = stamp_here(c);
     struct channel_ring *ring = stamp ? channel_enter(c) : NULL;
@@ -460,7 +474,7 @@ static int take_piece(acp_channel *c, acp_piece *piece)
 int acp_channel_take(acp_channel *c, int64_t timeout_ns, acp_piece *piece)
 {
     int rc = acp_channel_open(c, timeout_ns);
-    if (rc == ACP_OK && (rc = take_piece(c, piece)) != ACP_OK)
+    if (rc == ACP_OK && (rc = channel_take_piece(c, piece)) != ACP_OK)
         acp_channel_give_turn(c);
     return rc;
 }
@@ -468,7 +482,7 @@ int acp_channel_take(acp_channel *c, int64_t timeout_ns, acp_piece *piece)
 int acp_channel_take_next(acp_channel *c, int64_t timeout_ns, acp_piece *piece)
 {
     int rc = acp_channel_open_next(c, timeout_ns);
-    return rc == ACP_OK ? take_piece(c, piece) : rc;
+    return rc == ACP_OK ? channel_take_piece(c, piece) : rc;
 }
 
 static void order_lock(acp_channel *c)
@@ -555,6 +569,7 @@ void acp_channel_close(acp_channel *c)
         sched_yield();
     if (e->stopping)
         return;
+    channel_queue_serve(c); /* all of it has ended */
     peer_watch(e, c->peer); /* what its death would leave here is given back */
     pthread_mutex_lock(&e->lock);
     channel_notes_close(c);
@@ -573,18 +588,4 @@ void acp_channel_free(acp_channel *c)
     channel_notes_reap(e);
     pthread_mutex_unlock(&e->lock);
     acp_engine_free(e);
-}
-
-void acp_channels_end(acp_engine *e)
-{
-    bool more = true;
-    for (uint64_t i = 0; more; i++) {
-        pthread_mutex_lock(&e->lock);
-        more = i < e->channels.room;
-        acp_channel *c = more ? e->channels.ends[i] : NULL;
-        bool open = c && !c->closed; /* one that is closed may be freed when the lock is given back */
-        pthread_mutex_unlock(&e->lock);
-        if (open)
-            acp_channel_close(c);
-    }
 }

@@ -50,6 +50,10 @@ struct acp_channel {
     _Atomic uint32_t order;   /* lock of `held`, `taken` and `credited`: a few stores long */
     unsigned char *held;      /* by slot: taken and not given back; of a sender: room for a slot elsewhere */
     _Atomic uint64_t messages, waits;
+    acp_channel_op *_Atomic queue; /* the oldest send or receive that goes on; changed with the engine's lock */
+    acp_channel *queued_next;      /* end with a queue; with the engine's lock, as `pass` */
+    uint64_t pass;
+    bool queue_armed; /* the other end wakes this process for the queue; with the turn */
 };
 
 static inline uint64_t channel_slot_bytes(const acp_channel_shape *shape)
@@ -71,6 +75,13 @@ static inline uint64_t channel_mark(uint64_t number) { return (number + 1) << 40
 /* The slot of a frame is full. */
 void channel_publish(struct acp_channel *c, struct channel_ring *ring, uint64_t number, uint64_t stamp);
 void channel_wake_peer(struct acp_channel *c);
+void channel_wake_here(acp_engine *e); /* threads of this process that wait look again */
+bool channel_arm(struct acp_channel *c, bool on); /* the ring wakes this process, or no more; false: it is not here */
+void channel_connect(struct acp_channel *c); /* a sender looks for the ring, once it knows of it */
+int channel_take_piece(struct acp_channel *c, acp_piece *piece); /* with the turn, of an end that is ready */
+/* acp_channel_commit without a wait. ACP_E_BUSY: the link has no room; *sent bytes are out, and it comes again. */
+int channel_commit_now(struct acp_channel *c, const unsigned char *data, uint64_t size, uint64_t rest, bool first,
+                       uint64_t *sent);
 /* Brackets a look into the ring; NULL: the end is closed, or has none. */
 struct channel_ring *channel_enter(struct acp_channel *c);
 void channel_leave(struct acp_channel *c);

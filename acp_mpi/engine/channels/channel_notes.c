@@ -9,6 +9,7 @@
  *   CREDIT  by link: slots that have been given back */
 #include "channels/channel_notes.h"
 #include "channels/channel.h"
+#include "channels/channel_queue.h"
 #include "core/state/peer.h"
 #include "memory/heap.h"
 #include "messages/mailbox.h"
@@ -109,6 +110,7 @@ static void meet_other(acp_channel *c, const struct message *m)
                                    .sends = m->after & 1, .segments = m->after & OFFER_SEGMENTS};
     c->mismatched = c->other.size != c->shape.size || c->other.slots != c->shape.slots ||
                     (c->other.type != c->shape.type && !c->shape.segments);
+    channel_queue_stir(c->engine);
     atomic_store(&c->met, true);
     if (c->closed) {
         say_closed(c);
@@ -206,6 +208,7 @@ static void part_came(acp_channel *c, const struct message *m, const unsigned ch
     if (!m->after)
         return;
     channel_publish(c, ring, number, m->after);
+    channel_queue_stir(c->engine);
     progress_event(c->engine);
 }
 
@@ -226,9 +229,11 @@ void channel_notes_arrived(acp_lane *lane, struct peer *from, struct link *link,
     } else if (m->flags == NOTE_CREDIT && c->shape.sends) {
         if (m->a - c->taken <= c->next + 1 - c->taken) /* the slot under way may be counted before its sender goes on */
             c->taken = m->a;
+        channel_queue_stir(e);
         progress_event(e);
     } else if (m->flags == NOTE_CLOSE) {
         c->peer_closed = true;
+        channel_queue_stir(e);
         e->channels.reap |= c->closed;
         progress_event(e);
     }
@@ -282,7 +287,7 @@ static void reap_ring(acp_engine *e, acp_channel *c)
 /* Nothing of the other end names it any more. */
 static bool is_over(const acp_channel *c)
 {
-    return !c->kept && !c->reserved && !c->block && (c->met || c->peer->lost || c->era != c->engine->channels.era);
+    return !c->kept && !c->reserved && !c->block && !atomic_load(&c->inside) && (c->met || c->peer->lost || c->era != c->engine->channels.era);
 }
 
 void channel_notes_reap(acp_engine *e)
@@ -316,6 +321,7 @@ void channel_notes_lost(acp_engine *e, const struct peer *p)
         free(o);
     }
     channel_notes_reap(e);
+    channel_queue_stir(e);
     progress_event(e);
 }
 
@@ -330,6 +336,8 @@ bool channel_notes_poll(acp_lane *lane)
     bool any = atomic_exchange(&e->doors->channels, 0);
     if (e->channels.reap)
         channel_notes_reap(e);
+    if (any)
+        channel_queue_stir(e);
     return any;
 }
 
@@ -364,6 +372,20 @@ void channel_notes_reset(acp_engine *e)
             e->channels.ends[i]->block = 0;
             atomic_store(&e->channels.ends[i]->ring, NULL);
         }
+}
+
+void acp_channels_end(acp_engine *e)
+{
+    bool more = true;
+    for (uint64_t i = 0; more; i++) {
+        pthread_mutex_lock(&e->lock);
+        more = i < e->channels.room;
+        acp_channel *c = more ? e->channels.ends[i] : NULL;
+        bool open = c && !c->closed; /* one that is closed may be freed when the lock is given back */
+        pthread_mutex_unlock(&e->lock);
+        if (open)
+            acp_channel_close(c);
+    }
 }
 
 void channel_notes_end(acp_engine *e)

@@ -143,7 +143,8 @@ static int wait_long(acp_collective *c, int64_t timeout_ns)
 
 struct any_wait {
     acp_collective *const *collectives;
-    uint32_t count;
+    const acp_flag *const *others;
+    uint32_t count, other_count;
 };
 
 static bool one_stands(void *context)
@@ -152,13 +153,17 @@ static bool one_stands(void *context)
     for (uint32_t i = 0; i < w->count; i++)
         if (abort_stopped(w->collectives[i]))
             return true;
+    for (uint32_t i = 0; i < w->other_count; i++)
+        if (acp_flag_is_set(w->others[i]))
+            return true;
     return false;
 }
 
 int acp_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count,
-                 acp_collective *const *collectives, uint32_t collective_count, int64_t timeout_ns)
+                 acp_collective *const *collectives, uint32_t collective_count, const acp_flag *const *others,
+                 uint32_t other_count, int64_t timeout_ns)
 {
-    struct any_wait w = {collectives, collective_count};
+    struct any_wait w = {collectives, others, collective_count, other_count};
     uint64_t start = linux_now_ns();
     acp_doing doing = collective_count ? ACP_DOING_COLLECTIVE : ACP_DOING_SEND;
     for (uint32_t i = 0; i < count; i++)
@@ -171,7 +176,7 @@ int acp_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count,
             patience = schedule_wait_left(collectives[i]);
             slice = patience < slice ? patience : slice;
         }
-        int rc = recv_wait_any(e, requests, count, one_stands, &w, collective_count > 0, doing, slice);
+        int rc = recv_wait_any(e, requests, count, one_stands, &w, collective_count || other_count, doing, slice);
         if (rc != ACP_E_TIMEOUT || slice == left)
             return rc;
     }

@@ -8,6 +8,7 @@
 #include "core/engine.h"
 
 typedef struct acp_channel acp_channel;
+typedef struct acp_channel_op acp_channel_op; /* a send or receive that goes on beside the program */
 
 #define ACP_CHANNEL_SLOTS_MOST 65536u
 #define ACP_CHANNEL_SIZE_MOST ((uint64_t)1 << 38)
@@ -65,6 +66,16 @@ bool acp_channel_is_far(const acp_channel *end); /* a sender by link: acp_channe
  * end has sent has gone back. */
 int acp_channel_await(acp_channel *end, enum acp_channel_event event, int64_t timeout_ns);
 int acp_channel_select(acp_channel *const *ends, uint32_t count, uint32_t from, int64_t timeout_ns, uint32_t *which);
+
+/* Begins a send of `size` bytes, or a receive of at most that; they end in order, and before a call that waits. `data`
+ * stays the engine's until it is done. NULL: no memory. */
+acp_channel_op *acp_channel_begin(acp_channel *end, void *data, uint64_t size);
+const acp_flag *acp_channel_op_done(const acp_channel_op *op);
+int acp_channel_op_wait(acp_channel_op *op, int64_t timeout_ns);
+/* ACP_OK: it is done, and nothing was sent or received; ACP_E_BUSY: ask again; ACP_E_HANDLE: too late. */
+int acp_channel_op_cancel(acp_channel_op *op);
+/* Of one that is done, or of an end that is freed: its result, as above, or ACP_E_TRUNCATED; bytes of the message. */
+int acp_channel_op_end(acp_channel_op *op, uint64_t *size);
 
 void acp_channel_look_at(acp_channel *end, acp_channel_look *look);
 void acp_channel_close(acp_channel *end); /* local; waits until no other thread is inside a slot */

@@ -11,9 +11,21 @@
 #include "base/address.h"
 #include "core/acp.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 typedef struct acp_engine acp_engine;
+
+/* Becomes 1 when what goes on beside the program is done. */
+typedef struct acp_flag {
+    _Atomic uint32_t is;
+} acp_flag;
+
+static inline bool acp_flag_is_set(const acp_flag *flag)
+{
+    return atomic_load(&flag->is);
+}
+
 typedef struct acp_lane acp_lane;
 
 #define ACP_ROW_SIZE 64

@@ -92,10 +92,11 @@ bool acp_request_done(const acp_request *request);
 bool acp_request_soon(acp_engine *engine, acp_request *request);
 /* ACP_OK: the request is done, and acp_request_end returns its result. */
 int acp_request_wait(acp_engine *engine, acp_request *request, int64_t timeout_ns);
-/* Until one of the requests or collectives is done, or has work for its caller. */
+/* Until one of the requests or collectives is done, or has work for its caller, or one of the others is done. */
 typedef struct acp_collective acp_collective;
 int acp_wait_any(acp_engine *engine, acp_request *const *requests, uint32_t count,
-                 acp_collective *const *collectives, uint32_t collective_count, int64_t timeout_ns);
+                 acp_collective *const *collectives, uint32_t collective_count, const acp_flag *const *others,
+                 uint32_t other_count, int64_t timeout_ns);
 int acp_request_cancel(acp_lane *lane, acp_request *request); /* ACP_E_HANDLE: too late */
 /* Of a receive that is done. ACP_E_HANDLE: no message has come; acp_request_end returns the reason. */
 int acp_request_look(const acp_request *request, acp_envelope *got);

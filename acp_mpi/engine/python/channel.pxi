@@ -6,6 +6,7 @@ from cpython.bytearray cimport PyByteArray_AS_STRING
 cdef class Slot  # channel_views.pxi
 cdef class Taken
 cdef class Reservation
+cdef class ChannelRequest
 
 
 cdef class Channel:
@@ -25,6 +26,7 @@ cdef class Channel:
     cdef readonly bint sends
     cdef Elements elements
     cdef bint over
+    cdef bint half  # a receive that did not wait for all its pieces has left them in `gathered`
     cdef Reservation reservation  # that is open
     cdef bytearray gathered  # pieces of a long message, and how many bytes have come
     cdef uint64_t filled
@@ -174,6 +176,20 @@ cdef class Channel:
         acp_channel_give_turn(self.end)
         return self.failed("send", rc)
 
+    def isend(self, x) -> Request[None]:
+        """Begin to send as `send` does; return a Request: its `wait()` returns once the bytes are in the ring.
+
+        It goes on while the program computes. Sends that have begun end in order, and before a call that waits; errors of
+        `send` are those of `wait` and `test`. `x` must not be changed before it is done. `close` ends it.
+        """
+        cdef parcel p
+        cdef ChannelRequest r = ChannelRequest.__new__(ChannelRequest)
+        self.demand("isend", True)
+        r.keep = self.elements.pack(x, &p, "isend")
+        if p.viewed:
+            r.view, r.viewed = p.view, True
+        return r.begin(self, "isend", <void *>p.data, p.size)
+
     def reserve(self, n: Int | None = None, timeout: float | None = None) -> Reservation:
         """Return a context whose variable is the next slot itself, writable: an array of the dtype, or a memoryview.
 
@@ -215,6 +231,7 @@ cdef class Channel:
             with nogil:
                 rc = acp_channel_take(self.end, limit, p)
         self.failed(function, rc)
+        self.half = False
         try:
             while True:
                 if p.first and p.rest <= self.size:
@@ -230,6 +247,7 @@ cdef class Channel:
                         rc = acp_channel_take_next(self.end, limit, p)
                 self.failed(function, rc)
         except BaseException:
+            self.half = self.gathered is not None
             acp_channel_give_turn(self.end)
             raise
 
@@ -245,6 +263,28 @@ cdef class Channel:
         finally:
             acp_channel_release(self.end, p.number)
         return 0
+
+    cdef object place_for(self, str function, object buffer, Py_buffer *view):
+        if self.elements.kind == PICKLED:
+            raise TypeError(f"{function}: this channel carries pickled objects; receive by recv() without a buffer")
+        if self.elements.kind == TYPED and getattr(buffer, "dtype", self.dtype) != self.dtype:
+            raise TypeError(f"{function}: a buffer of {buffer.dtype} for a channel of {self.dtype}; give one of that type")
+        return plain_buffer(buffer, view, True, function)
+
+    def irecv(self, buffer: _Buffer) -> Request[_Buffer]:
+        """Begin to receive as `recv(buffer)` does; return a Request: its `wait()` returns `buffer`, filled.
+
+        It goes on while the program computes. Receives that have begun end in order, and before a call that waits; errors
+        of `recv` are those of `wait` and `test`, and `status` has the size. `buffer` must not be touched before it is done.
+        `close` ends it.
+        """
+        cdef ChannelRequest r = ChannelRequest.__new__(ChannelRequest)
+        self.demand("irecv", False)
+        if self.half:
+            raise _errors.Error("irecv: a recv that timed out has received part of a long message; call recv for the rest of it")
+        r.finish = self.place_for("irecv", buffer, &r.view)
+        r.viewed, r.result = True, buffer
+        return r.begin(self, "irecv", r.view.buf, r.view.len)
 
     def recv(self, buffer: _Buffer = None, timeout: float | None = None,
              status: Status | None = None) -> Any if buffer is None else _Buffer:
@@ -262,12 +302,7 @@ cdef class Channel:
         cdef Status room = room_for(status, "recv")
         finish = None
         if buffer is not None:
-            if self.elements.kind == PICKLED:
-                raise TypeError("recv: this channel carries pickled objects; receive without a buffer")
-            if self.elements.kind == TYPED and getattr(buffer, "dtype", self.dtype) != self.dtype:
-                raise TypeError(f"recv: a buffer of {buffer.dtype} for a channel of {self.dtype}; give one of that type, or "
-                                "none")
-            finish = plain_buffer(buffer, &view, True, "recv")
+            finish = self.place_for("recv", buffer, &view)
         try:
             whole = self.gather("recv", limit, &p)
             try:
@@ -279,8 +314,7 @@ cdef class Channel:
                     return self.elements.unpack(<const char *>p.data, p.rest)
                 copy_bytes(view.buf, p.data, min(p.rest, <uint64_t>view.len))
                 if p.rest > <uint64_t>view.len:
-                    raise _errors.TruncationError(f"recv: a message of {p.rest} bytes and a buffer of {view.len}; what fits "
-                                                  "is there, the rest is lost: give a larger one, or none")
+                    truncated("recv", p.rest, view.len)
             finally:
                 if whole:
                     acp_channel_release(self.end, p.number)

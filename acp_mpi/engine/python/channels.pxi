@@ -36,6 +36,12 @@ cdef extern from "core/channels.h" nogil:
     int acp_channel_await(acp_channel *, acp_channel_event, int64_t)
     int acp_channel_select(acp_channel **, uint32_t, uint32_t, int64_t, uint32_t *)
     void acp_channel_look_at(acp_channel *, acp_channel_look *)
+    ctypedef struct acp_channel_op
+    acp_channel_op *acp_channel_begin(acp_channel *, void *, uint64_t)
+    const acp_flag *acp_channel_op_done(const acp_channel_op *)
+    int acp_channel_op_wait(acp_channel_op *, int64_t)
+    int acp_channel_op_cancel(acp_channel_op *)
+    int acp_channel_op_end(acp_channel_op *, uint64_t *)
     void acp_channel_close(acp_channel *)
     void acp_channel_free(acp_channel *)
     void acp_channels_end(acp_engine *)

@@ -11,6 +11,9 @@ cdef extern from "core/messages.h" nogil:
     ctypedef struct acp_short:
         acp_envelope envelope
     ctypedef struct acp_request
+    ctypedef struct acp_flag:
+        pass
+    bint acp_flag_is_set(const acp_flag *)
     ctypedef struct acp_step:
         pass
     ctypedef struct acp_plan:
@@ -40,7 +43,8 @@ cdef extern from "core/messages.h" nogil:
     bint acp_request_done(const acp_request *)
     bint acp_request_soon(acp_engine *, acp_request *)
     int acp_request_wait(acp_engine *, acp_request *, int64_t)
-    int acp_wait_any(acp_engine *, acp_request **, uint32_t, acp_collective **, uint32_t, int64_t)
+    int acp_wait_any(acp_engine *, acp_request **, uint32_t, acp_collective **, uint32_t,
+                     const acp_flag **, uint32_t, int64_t)
     int acp_request_cancel(acp_lane *, acp_request *)
     const void *acp_request_data(acp_lane *, acp_request *)
     int acp_request_pull(acp_lane *, acp_request *)

@@ -68,10 +68,16 @@ cdef class Pending:
         need(self.function)
         return acp_request_done(self.request)
 
+    cdef acp_request *identity(self) noexcept:
+        return self.request
+
+    cdef int block(self, acp_engine *e, acp_request *request, int64_t limit) noexcept nogil:
+        return acp_request_wait(e, request, limit)
+
     cdef int attend(self, int64_t limit) except? -100:
         # Waits without the interpreter lock; returns what ended the wait.
         cdef acp_engine *e
-        cdef acp_request *request = self.request
+        cdef acp_request *request = self.identity()
         cdef acp_awaited awaited
         cdef int rc
         if self.here():
@@ -80,7 +86,7 @@ cdef class Pending:
         begin_to_await(&awaited, self, &request, 1)
         self.waiting += 1
         with nogil:
-            rc = acp_request_wait(e, request, limit)
+            rc = self.block(e, request, limit)
         self.waiting -= 1
         end_awaiting(&awaited)
         acp_engine_exit(e)

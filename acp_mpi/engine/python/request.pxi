@@ -56,7 +56,7 @@ cdef class Request(Pending):  # type: Pending, Generic[_T_co]
 
     cdef int yield_to_others(self) except -1:
         # Another thread has the same request, and leaves soon: it is done.
-        if awaited_here(self.request) or self.busy and self.taker == PyThread_get_thread_ident():
+        if awaited_here(self.identity()) or self.busy and self.taker == PyThread_get_thread_ident():
             raise _errors.Error(
                 f"{self}: the call that this signal handler has interrupted is about to return its "
                 "result; ask for `done`, or take it after that call")
@@ -233,7 +233,7 @@ cdef class Request(Pending):  # type: Pending, Generic[_T_co]
 
     cdef bint withdrawn(self) except -1:
         # A waiting thread has been woken, and must find that it is over, not a request to take.
-        if awaited_here(self.request):  # this is a signal handler: the wait around it ends it
+        if awaited_here(self.identity()):  # this is a signal handler: the wait around it ends it
             self.dropped = True
             return True
         self.take_turn()

@@ -7,11 +7,13 @@ def wait_any(str function, requests: Sequence[Request], collectives: Sequence[Co
     TimeoutError after `timeout` seconds. A collective cannot end meanwhile: its request's lock.
     """
     need(function)
-    cdef uint32_t count = len(requests), collective_count = len(collectives), i
+    cdef uint32_t count = 0, collective_count = len(collectives), other_count = 0, i
+    cdef Py_ssize_t most = len(requests)
     cdef int64_t limit = nanoseconds(timeout, function)
     cdef acp_engine *e
     cdef acp_request **all
     cdef acp_collective **together
+    cdef const acp_flag **others
     cdef Collective one
     cdef Request r
     cdef int rc
@@ -22,23 +24,28 @@ def wait_any(str function, requests: Sequence[Request], collectives: Sequence[Co
     for one in collectives:
         if one.under_way == NULL:
             return
-    all = <acp_request **>c_malloc((count + collective_count) * sizeof(void *) + 1)
+    all = <acp_request **>c_malloc((2 * most + collective_count) * sizeof(void *) + 1)
     if all == NULL:
         raise MemoryError
-    together = <acp_collective **>(all + count)
+    others = <const acp_flag **>(all + most)
+    together = <acp_collective **>(others + most)
     for i in range(collective_count):
         one = collectives[i]
         together[i] = one.under_way
-    for i in range(count):
-        r = requests[i]
-        all[i] = r.request
+    for r in requests:
+        if isinstance(r, ChannelRequest):
+            others[other_count] = acp_channel_op_done((<ChannelRequest>r).op)
+            other_count += 1
+        else:
+            all[count] = r.request
+            count += 1
         r.waiting += 1
     names = [str(r) for r in requests[:4]] + [one.function for one in collectives[:4]]
     what = f"{function} for {', '.join(names)}"
     e = hold(function)
     begin_to_await(&awaited, what, all, count)
     with nogil:
-        rc = acp_wait_any(e, all, count, together, collective_count, limit)
+        rc = acp_wait_any(e, all, count, together, collective_count, others, other_count, limit)
     end_awaiting(&awaited)
     acp_engine_exit(e)
     c_free(all)

@@ -243,7 +243,7 @@ static void any_of_several(struct cluster *c, uint32_t rank, acp_engine *e, acp_
         CHECK(carry(e, &s[k * 2 % MANY], 700 + k * 2 % MANY, false, NULL) == ACP_OK);
     for (uint32_t left = MANY; !rank && left; left--) {
         uint32_t i = 0;
-        CHECK(acp_wait_any(e, NULL, 0, all, left, ACP_FOREVER) == ACP_OK);
+        CHECK(acp_wait_any(e, NULL, 0, all, left, NULL, 0, ACP_FOREVER) == ACP_OK);
         while (i < left && !acp_collective_done(all[i]))
             i++;
         CHECK(i < left);

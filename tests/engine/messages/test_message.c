@@ -284,7 +284,7 @@ static void any_of_many(struct cluster *c, uint32_t rank, acp_engine *e, acp_lan
         post_message(lane, 0, (int64_t)word, &word, 8);
     }
     for (uint32_t left = MANY; rank == 0 && left; left--) {
-        CHECK(acp_wait_any(e, r, left, NULL, 0, ACP_FOREVER) == ACP_OK);
+        CHECK(acp_wait_any(e, r, left, NULL, 0, NULL, 0, ACP_FOREVER) == ACP_OK);
         for (index = 0; index < left && !acp_request_done(r[index]); index++)
             continue;
         CHECK(index < left);

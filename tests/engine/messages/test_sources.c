@@ -199,7 +199,7 @@ static void of_one_of_several_receives(struct cluster *c, uint32_t rank, acp_eng
     uint64_t words[2] = {0, 0}, word = 9;
     if (rank == 0) {
         acp_request *requests[] = {ireceive(lane, 1, 6, &words[0], 8), ireceive(lane, ACP_ANY, 5, &words[1], 8)};
-        CHECK(acp_wait_any(e, requests, 2, NULL, 0, ACP_FOREVER) == ACP_OK);
+        CHECK(acp_wait_any(e, requests, 2, NULL, 0, NULL, 0, ACP_FOREVER) == ACP_OK);
         receive_end_of(lane, requests[1]);
         receive_end_of(lane, requests[0]);
         CHECK(words[0] == 9 && words[1] == 9);
@@ -246,7 +246,7 @@ static void by_a_tree_of_ends(struct cluster *c, uint32_t rank, acp_engine *e, a
         CHECK(acp_request_wait(e, r[0], ACP_FOREVER) == ACP_E_FINALIZING);
         want.tag = 6;
         CHECK(AGAIN(acp_receive(lane, &want, &words[1], &r[1])) == ACP_OK);
-        CHECK(acp_wait_any(e, r, 2, NULL, 0, ACP_FOREVER) == ACP_E_FINALIZING);
+        CHECK(acp_wait_any(e, r, 2, NULL, 0, NULL, 0, ACP_FOREVER) == ACP_E_FINALIZING);
         CHECK(acp_probe_wait(e, &want, &found, NULL, ACP_FOREVER) == ACP_E_FINALIZING);
         CHECK(acp_lookup(e, key, value, ACP_FOREVER) == ACP_E_FINALIZING);
         CHECK(take_message(lane, ACP_ANY, 9, words, 8).source == TREE - 1 && words[0] == rank);

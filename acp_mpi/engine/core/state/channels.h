@@ -24,6 +24,10 @@ struct channels_state { /* with the engine's lock */
     _Atomic uint64_t era; /* number of resets */
     struct channel_resets *resets; /* by their number of processes, in order */
     uint32_t reset_sizes;
+    struct acp_channel *_Atomic queued; /* ends with sends or receives that go on; changed with the lock */
+    uint64_t pass; /* over those */
+    _Atomic bool stirred; /* one of those may have become ready */
+    _Atomic bool crowded; /* a link had no room for one */
     _Atomic bool reap;    /* memory of closed ends may be given back */
 };
 
