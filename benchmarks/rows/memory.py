@@ -32,7 +32,7 @@ LOADED = (  # by init, beside what these load themselves
 )
 
 
-def _private() -> int:
+def private() -> int:
     """Return the bytes that this process has written in private mappings."""
     total, counted = 0, True
     with open("/proc/self/smaps") as mappings:
@@ -72,11 +72,11 @@ class Growth:
         # what is free must count again when it is written again
         ctypes.CDLL(None).malloc_trim(0)
         for _ in range(3):  # looking takes memory itself, the first time
-            self._private, self._tables = _private(), _page_tables()
+            self._private, self._tables = private(), _page_tables()
 
     def private(self) -> int:
         """Return the bytes written in private mappings since then."""
-        return _private() - self._private
+        return private() - self._private
 
     def tables(self) -> int:
         """Return the bytes of page tables since then."""

@@ -15,36 +15,36 @@ from rows.apart import groups_of_one
 Calls = tuple[Callable[..., object], Callable[..., object]]
 
 
-def _round_trips(rank: int, calls: Calls, out: object, back: object) -> Body:
-    """Return a loop of messages there and back between ranks 0 and 1."""
+def round_trips(rank: int, calls: Calls, out: object, back: object, peer: int | None) -> Body:
+    """Return a loop of messages there and back between two ranks; `peer` as the calls say it."""
     send, receive = calls
 
     def first(count: int) -> None:
         for _ in repeat(None, count):
-            send(out, 1)
-            receive(back, 1)
+            send(out, peer)
+            receive(back, peer)
 
     def second(count: int) -> None:
         for _ in repeat(None, count):
-            receive(back, 0)
-            send(out, 0)
+            receive(back, peer)
+            send(out, peer)
 
     return second if rank else first
 
 
-def _stream(rank: int, calls: Calls, out: object, back: object) -> Body:
+def stream(rank: int, calls: Calls, out: object, back: object, peer: int | None) -> Body:
     """Return a loop of messages from rank 0 to rank 1, which answers the last one."""
     send, receive = calls
 
     def first(count: int) -> None:
         for _ in repeat(None, count):
-            send(out, 1)
-        receive(back, 1)
+            send(out, peer)
+        receive(back, peer)
 
     def second(count: int) -> None:
         for _ in repeat(None, count):
-            receive(back, 0)
-        send(out, 0)
+            receive(back, peer)
+        send(out, peer)
 
     return second if rank else first
 
@@ -63,18 +63,19 @@ def measure(quick: bool) -> list[Row]:
     comm, effort, rows = MPI.COMM_WORLD, Effort.of(quick), []
     vendor = MPI.get_vendor()[0]
     against = vendor + " without CMA" * (WITHOUT_CMA.items() <= os.environ.items())
-    loops = dict(zip(PATTERNS, ((_round_trips, 2), (_stream, 1)), strict=True))
+    loops = dict(zip(PATTERNS, ((round_trips, 2), (stream, 1)), strict=True))
+    peer = 1 - comm.rank
     with groups_of_one(comm):
         for pattern, (loop, messages) in loops.items():
             for size in SIZES:
                 out, back = np.full(size, comm.rank, np.uint8), np.empty(size, np.uint8)
-                ours = loop(comm.rank, (acp.send, acp.recv), out, back)
+                ours = loop(comm.rank, (acp.send, acp.recv), out, back, peer)
                 mpi = (comm.Send, comm.Recv)
                 # specifications built once, as a careful program has them
-                theirs = loop(comm.rank, mpi, [out, MPI.BYTE], [back, MPI.BYTE])
+                theirs = loop(comm.rank, mpi, [out, MPI.BYTE], [back, MPI.BYTE], peer)
                 a, b = interleave(effort, ours, theirs, comm=comm)
                 for side, body in (("acp_mpi", ours), (vendor, theirs)):
-                    check(side, body, back, 1 - comm.rank, comm)
+                    check(side, body, back, peer, comm)
                 each, other = (side.median / messages / US for side in (a, b))
                 what = row_name(pattern, size)
                 rows.append(Row(what, "µs", each, against, other, Goal(speed=1.1)))

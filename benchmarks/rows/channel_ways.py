@@ -1,0 +1,126 @@
+"""How two ranks of a node send bytes to each other: for each way a call to send, one to receive."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from multiprocessing import connection
+from typing import Any, NamedTuple
+
+import numpy as np
+from mpi4py import MPI
+
+import acp_mpi as acp
+from rows.messages import Calls
+
+MIB = 1 << 20
+
+
+class Way(NamedTuple):
+    """Two calls with two arguments: what is sent or filled, and `peer`."""
+
+    calls: Calls
+    peer: int | None
+    out: Any
+    back: Any
+    fills: bool = True
+
+
+def slots(size: int) -> int:
+    """Return the slots of a channel: a ring of more than the caches is no faster."""
+    return 8 if size < MIB else 2
+
+
+def both(stack: ExitStack, rank: int, **arguments: Any) -> tuple[acp.Channel, acp.Channel]:
+    """Return the channel in which this rank sends, and the one in which it receives."""
+    ends = [stack.enter_context(acp.Channel(r, 1 - r, **arguments)) for r in (0, 1)]
+    return ends[rank], ends[1 - rank]
+
+
+def _slots(there: acp.Channel, here: acp.Channel) -> Calls:
+    """Write the bytes in a slot; take them from there and look at none."""
+    reserve, take = there.reserve, here.__next__
+
+    def send(out: object, _: None) -> None:
+        with reserve() as view:
+            view[:] = out
+
+    def receive(_back: object, _: None) -> None:
+        take()
+
+    return send, receive
+
+
+def _pipe(stack: ExitStack, comm: MPI.Intracomm) -> Calls:
+    """Return the calls of a connection as multiprocessing.Pipe makes one."""
+    if comm.rank == 0:
+        with connection.Listener(family="AF_UNIX") as listener:
+            comm.bcast(listener.address)
+            end = listener.accept()
+    else:
+        end = connection.Client(comm.bcast(None))
+    stack.enter_context(end)
+    return end.send_bytes, end.recv_bytes_into
+
+
+def _address(stack: ExitStack, comm: MPI.Intracomm) -> str:
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="acp-bench-"))
+    return f"ipc://{comm.bcast(os.path.join(folder, 'socket'))}"
+
+
+def _zeromq(stack: ExitStack, comm: MPI.Intracomm) -> Calls:
+    zmq, address = import_module("zmq"), _address(stack, comm)
+    socket = stack.enter_context(stack.enter_context(zmq.Context()).socket(zmq.PAIR))
+    if comm.rank == 0:
+        socket.bind(address)
+    comm.Barrier()
+    if comm.rank:
+        socket.connect(address)
+
+    def receive(back: np.ndarray, _: int) -> None:
+        back[:] = np.frombuffer(socket.recv(), np.uint8)
+
+    return socket.send, receive
+
+
+def _nng(stack: ExitStack, comm: MPI.Intracomm) -> Calls:
+    pair, address = import_module("pynng").Pair0, _address(stack, comm)
+    if comm.rank == 0:
+        socket = stack.enter_context(pair(listen=address))
+    comm.Barrier()
+    if comm.rank:
+        socket = stack.enter_context(pair(dial=address, block_on_dial=True))
+
+    def send(out: np.ndarray, _: int) -> None:
+        socket.send(out.tobytes())
+
+    def receive(back: np.ndarray, _: int) -> None:
+        back[:] = np.frombuffer(socket.recv(), np.uint8)
+
+    return send, receive
+
+
+OTHERS = {"zmq": ("ZeroMQ", _zeromq), "pynng": ("nng", _nng)}
+
+
+@contextmanager
+def opened(comm: MPI.Intracomm, size: int) -> Iterator[dict[str, Way]]:
+    """Open all ways for messages of a size, by their names. Collective."""
+    out, back = np.full(size, comm.rank, np.uint8), np.empty(size, np.uint8)
+    peer, shape = 1 - comm.rank, {"size": size, "slots": slots(size)}
+    with ExitStack() as stack:
+        there, here = both(stack, comm.rank, **shape)
+        ways = {
+            "send/recv": Way((there.send, here.recv), None, out, back),
+            "slots": Way(_slots(*both(stack, comm.rank, **shape)), None, out, back, fills=False),
+            "acp.send": Way((acp.send, acp.recv), peer, out, back),
+            "MPI": Way((comm.Send, comm.Recv), peer, [out, MPI.BYTE], [back, MPI.BYTE]),
+            "Pipe": Way(_pipe(stack, comm), 0, out, back),
+        }
+        for module, (name, way) in OTHERS.items():
+            if find_spec(module):
+                ways[name] = Way(way(stack, comm), 0, out, back)
+        yield ways
+        comm.Barrier()  # nothing is closed that the other end still reads
