@@ -214,11 +214,11 @@ def from_fault(
                 "look for a wild pointer in the programs on this node"
             )
         case Status.DAMAGED if not ga:
+            whose = f"memory of rank {rank}" if rank >= 0 else "memory of a rank of this node"
             return Error(
-                f"{function}: something wrote over memory of rank {rank} that ranks of its node "
-                "share, in which a barrier counts or messages lie; what was under way there is "
-                "lost, and a barrier of the same ranks fails from now on: look for a wild pointer "
-                "in the programs on that node"
+                f"{function}: something wrote over {whose}, in which barriers count and messages "
+                "lie for all ranks of a node; what was under way there is lost, and a barrier of "
+                "the same ranks fails from now on: look for a wild pointer in the programs there"
             )
         case Status.DAMAGED:
             return Error(

@@ -2,7 +2,9 @@
 
 import contextlib
 import gc
+import os
 import signal
+import threading
 
 from acp_mpi.engine import _engine
 
@@ -39,3 +41,35 @@ def in_wait(handler):
     with handled_by(on_alarm):
         signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
         yield
+
+
+class Interrupts:
+    """Raise KeyboardInterrupt in this process, two thousand times a second, while `armed`.
+
+    One at a time: each takes `armed` back.
+    """
+
+    def __init__(self):
+        self.armed = False
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._send)
+
+    def __enter__(self):
+        self._before = signal.signal(signal.SIGUSR1, self._on_signal)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc):
+        self.armed = False
+        self._over.set()
+        self._thread.join()
+        signal.signal(signal.SIGUSR1, self._before)
+
+    def _on_signal(self, number, frame):
+        if self.armed:
+            self.armed = False
+            raise KeyboardInterrupt
+
+    def _send(self):
+        while not self._over.wait(0.0005):
+            os.kill(os.getpid(), signal.SIGUSR1)

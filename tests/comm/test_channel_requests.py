@@ -1,5 +1,6 @@
 """Sends and receives of channels that go on beside the program."""
 
+import alarm
 import numpy as np
 import pytest
 
@@ -108,6 +109,24 @@ def test_one_is_taken_back_or_given_up_waiting_for(both):
         assert second.wait().rstrip(b"\0") == b"for the second"
         assert third.wait().rstrip(b"\0") == b"for the third"
         assert not second.cancel()
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_signal_handler_takes_back_what_is_waited_for(both, together):
+    channel, sending = both(size=16, slots=1)
+    if sending:
+        acp.recv(source=channel.peer)
+    elif channel:
+        request = channel.irecv(bytearray(16))
+        with alarm.in_wait(request.cancel):
+            if together:
+                message = acp.irecv(source=0, tag=99)
+                assert acp.waitany([message, request]) == (1, None)
+                assert message.cancel()
+            else:
+                assert request.wait() is None
+        assert request.cancelled
+        acp.send(None, 0)
 
 
 def test_elements_and_what_does_not_fit(both):

@@ -1,9 +1,6 @@
 """Channels between groups that start together or later, after resets, and under Ctrl-C."""
 
-import os
-import signal
-import threading
-
+import alarm
 import launch
 import pytest
 from growing import newcomer
@@ -81,39 +78,23 @@ def test_one_that_comes_after_a_reset_is_met(passes, road):
 def interrupt():
     """Each message comes once, however often a call of its sender or receiver is interrupted."""
     acp.init()
-    count, armed, interrupted, over = 300, False, 0, threading.Event()
-
-    def on_signal(number, frame):
-        nonlocal armed
-        if armed:
-            armed = False
-            raise KeyboardInterrupt
-
-    def annoy():
-        while not over.wait(0.0005):
-            os.kill(os.getpid(), signal.SIGUSR1)
-
-    signal.signal(signal.SIGUSR1, on_signal)
+    count, got = 300, []
     channel = acp.Channel(0, 1, size=8, slots=2, dtype="i8")
-    thread = threading.Thread(target=annoy)
-    thread.start()
-    got = []
-    for i in range(count):
-        before = channel.statistics().messages
-        while channel.statistics().messages == before:
-            try:
-                armed = True
-                if channel.sends:
-                    channel.send([i])
-                else:
-                    got.append(int(channel.recv()[0]))
-                armed = False
-            except KeyboardInterrupt:
-                interrupted += 1
-                if not channel.sends and channel.statistics().messages > before and len(got) == i:
-                    got.append(None)  # it was received, and the signal came behind that
-    over.set()
-    thread.join()
+    with alarm.Interrupts() as interrupts:
+        for i in range(count):
+            before = channel.statistics().messages
+            while channel.statistics().messages == before:
+                try:
+                    interrupts.armed = True
+                    if channel.sends:
+                        channel.send([i])
+                    else:
+                        got.append(int(channel.recv()[0]))
+                    interrupts.armed = False
+                except KeyboardInterrupt:
+                    received = not channel.sends and channel.statistics().messages > before
+                    if received and len(got) == i:
+                        got.append(None)  # the signal came behind the message
     if not channel.sends:
         assert len(got) == count
         assert all(value in (i, None) for i, value in enumerate(got)), got

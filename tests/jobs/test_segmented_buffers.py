@@ -3,9 +3,9 @@
 import os
 import random
 import signal
-import threading
 from pathlib import Path
 
+import alarm
 import launch
 import numpy as np
 import pytest
@@ -94,42 +94,26 @@ def test_groups_of_different_mpis_and_without(groups, meeting, all_pass, road):
 def interrupt():
     """Each segment comes once, however often a call of its source or destination is interrupted."""
     acp.init()
-    count, segments, armed, over = 300, 3, False, threading.Event()
-
-    def on_signal(number, frame):
-        nonlocal armed
-        if armed:
-            armed = False
-            raise KeyboardInterrupt
-
-    def annoy():
-        while not over.wait(0.0005):
-            os.kill(os.getpid(), signal.SIGUSR1)
-
-    signal.signal(signal.SIGUSR1, on_signal)
+    count, segments, done = 300, 3, 0
     buffer = np.zeros((segments, 20_000), "i8")
     other = {"to": 1} if acp.rank() == 0 else {"source": 0}
     end = acp.SegmentedBuffer(buffer, segments, **other)
-    thread = threading.Thread(target=annoy)
-    thread.start()
-    done = 0
-    while done < count:
-        try:
-            armed = True
-            if end.sends:
-                end.wait_ready()
-                buffer[done % segments] = done
-                end.ack()
-            else:
-                end.wait_acked()
-                assert (buffer[done % segments] == done).all()
-                end.ready()
-            armed = False
-        except KeyboardInterrupt:
-            pass
-        done = end.tail if end.sends else end.head
-    over.set()
-    thread.join()
+    with alarm.Interrupts() as interrupts:
+        while done < count:
+            try:
+                interrupts.armed = True
+                if end.sends:
+                    end.wait_ready()
+                    buffer[done % segments] = done
+                    end.ack()
+                else:
+                    end.wait_acked()
+                    assert (buffer[done % segments] == done).all()
+                    end.ready()
+                interrupts.armed = False
+            except KeyboardInterrupt:
+                pass
+            done = end.tail if end.sends else end.head
     if end.sends:
         end.wait_empty()
     acp.finalize()

@@ -372,18 +372,20 @@ void *acp_channel_slot(acp_channel *c)
     return c->held;
 }
 
-void acp_channel_reserve(acp_channel *c, bool begins)
+int acp_channel_reserve(acp_channel *c, bool begins)
 {
     acp_engine *e = c->engine;
     if (acp_engine_foreign(e))
-        return;
+        return ACP_E_DESTROYED;
     pthread_mutex_lock(&e->lock);
-    c->reserved = begins;
+    bool gone = begins && c->closed; /* the other end may have heard of that */
+    c->reserved = begins && !gone;
     if (!begins && c->closed && !e->stopping) {
         channel_notes_close(c);
         channel_notes_reap(e);
     }
     pthread_mutex_unlock(&e->lock);
+    return gone ? ACP_E_DESTROYED : ACP_OK;
 }
 
 static bool link_has_room(void *context)

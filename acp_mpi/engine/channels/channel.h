@@ -51,6 +51,7 @@ struct acp_channel {
     unsigned char *held;      /* by slot: taken and not given back; of a sender: room for a slot elsewhere */
     _Atomic uint64_t messages, waits;
     acp_channel_op *_Atomic queue; /* the oldest send or receive that goes on; changed with the engine's lock */
+    acp_channel_op *queue_last;    /* with the engine's lock */
     acp_channel *queued_next;      /* end with a queue; with the engine's lock, as `pass` */
     uint64_t pass;
     bool queue_armed; /* the other end wakes this process for the queue; with the turn */

@@ -105,12 +105,18 @@ static void unlist(acp_engine *e, const acp_channel *c)
 /* Out of the queue, with the lock. */
 static void take_out(acp_channel *c, acp_channel_op *op)
 {
-    acp_channel_op *head = atomic_load(&c->queue), **at = &head;
-    while (*at != op)
-        at = &(*at)->next;
-    *at = op->next;
-    atomic_store(&c->queue, head);
-    if (!head)
+    acp_channel_op *before = atomic_load(&c->queue);
+    if (before == op) {
+        before = NULL;
+        atomic_store(&c->queue, op->next);
+    } else {
+        while (before->next != op)
+            before = before->next;
+        before->next = op->next;
+    }
+    if (!op->next)
+        c->queue_last = before;
+    if (!c->queue_last)
         unlist(c->engine, c);
 }
 
@@ -190,15 +196,14 @@ acp_channel_op *acp_channel_begin(acp_channel *c, void *data, uint64_t size)
     op->data = data;
     op->room = op->whole = size;
     pthread_mutex_lock(&e->lock);
-    acp_channel_op *head = atomic_load(&c->queue), **at = &head;
-    while (*at)
-        at = &(*at)->next;
-    *at = op;
-    if (head == op) {
+    if (c->queue_last) {
+        c->queue_last->next = op;
+    } else {
         c->queued_next = atomic_load(&e->channels.queued);
         atomic_store(&e->channels.queued, c);
+        atomic_store(&c->queue, op);
     }
-    atomic_store(&c->queue, head);
+    c->queue_last = op;
     pthread_mutex_unlock(&e->lock);
     channel_queue_serve(c);
     if (!acp_flag_is_set(&op->done)) {

@@ -52,7 +52,9 @@ int acp_channel_new(acp_lane *lane, uint32_t rank, const acp_channel_shape *shap
 int acp_channel_open(acp_channel *end, int64_t timeout_ns); /* a free slot for the caller, with the turn */
 /* Where to write `size` bytes for acp_channel_commit; NULL: no memory. */
 void *acp_channel_slot(acp_channel *end);
-void acp_channel_reserve(acp_channel *end, bool begins); /* the program writes into that slot meanwhile, or no more */
+/* The program writes into that slot from now on: acp_channel_slot says where; or no more. ACP_E_DESTROYED: it must not,
+ * the end was closed meanwhile. */
+int acp_channel_reserve(acp_channel *end, bool begins);
 int acp_channel_open_next(acp_channel *end, int64_t timeout_ns); /* the same with the turn: for the next piece */
 /* Publishes the slot with `size` bytes of `data`, of a message of which `rest` are left. The turn stays. */
 int acp_channel_commit(acp_channel *end, const void *data, uint64_t size, uint64_t rest, bool first);

@@ -95,37 +95,7 @@ cdef class Channel:
         return 0
 
     cdef int failed(self, str function, int rc) except -1:
-        cdef acp_channel_look l
-        if rc == ACP_OK:
-            return 0
-        if rc == ACP_E_INTERRUPTED:
-            return -1
-        if rc == ACP_E_TIMEOUT:
-            what = "no slot was free" if self.sends else "no message came"
-            raise TimeoutError(f"{function}: {what} within the given time, rank {self.peer} has not "
-                               f"{'received' if self.sends else 'sent'}; give more time, or none at all")
-        if rc == ACP_E_LEFT and not self.sends:
-            self.over = True
-            self.gathered = None
-            raise _errors.EndOfChannel(f"{function}: rank {self.peer} has closed the channel, and all that it sent is received")
-        if rc == ACP_E_LEFT:
-            raise _errors.ClosedError(f"{function}: rank {self.peer} has closed the channel and receives nothing more; "
-                                      "close this end, too")
-        if rc == ACP_E_DESTROYED:
-            raise _errors.ClosedError(f"{function}: this end was closed, by close(), reset or finalize; create another")
-        if rc == ACP_E_HANDLE:
-            raise _errors.Error(f"{function}: this thread is in a call of this end already, or inside reserve(); leave that first")
-        if rc == ACP_E_FULL:
-            acp_channel_look_at(self.end, &l)
-            raise BufferError(f"{function}: views keep all {self.slots} slots, {l.held} messages; drop some, keep what is "
-                              "needed by .copy(), or give more slots")
-        if rc == ACP_E_MISMATCH:
-            acp_channel_look_at(self.end, &l)
-            raise ValueError(f"{function}: this end has size={self.size}, slots={self.slots}, dtype={self.dtype}, and that of "
-                             f"rank {self.peer} size={l.other.size}, slots={l.other.slots}"
-                             f"{'' if l.other.size != self.size or l.other.slots != self.slots else ' and another dtype'}; "
-                             "give the same on both")
-        raise_status(function, rc, self.peer)
+        return 0 if rc == ACP_OK else channel_failed(self, function, rc)
 
     # --- sending
 

@@ -21,6 +21,7 @@ cdef class Elements:
     cdef object dtype
     cdef int kind
     cdef uint64_t width
+    cdef object empty, frombuffer, uint8  # of NumPy
 
     def __cinit__(self, object dtype, object bytes_of_slot):
         self.dtype, self.kind, self.width = dtype, RAW, 1
@@ -29,6 +30,7 @@ cdef class Elements:
         elif dtype is not None:
             import numpy
             self.dtype, self.kind = numpy.dtype(dtype), TYPED
+            self.empty, self.frombuffer, self.uint8 = numpy.empty, numpy.frombuffer, numpy.uint8
             self.width = self.dtype.itemsize
             if self.dtype.hasobject or not 1 <= self.width <= bytes_of_slot:
                 raise ValueError(f"Channel: elements of {self.dtype} in slots of {bytes_of_slot} bytes; give a type "
@@ -63,13 +65,14 @@ cdef class Elements:
             return pickle_module().loads(raw_bytes_of(data, n))
         if self.kind == RAW:
             return raw_bytes_of(data, n)
-        import numpy
-        array = numpy.empty(n // self.width, self.dtype)
-        copy_bytes(<char *><uintptr_t>array.ctypes.data, data, n)
+        cdef Py_buffer view
+        array = self.empty(n // self.width, self.dtype)
+        PyObject_GetBuffer(array.view(self.uint8), &view, PyBUF_WRITABLE)  # which some types refuse
+        copy_bytes(view.buf, data, n)
+        PyBuffer_Release(&view)
         return array
 
     cdef object view(self, object slot):
         if self.kind == RAW:
             return memoryview(slot)
-        import numpy
-        return numpy.frombuffer(slot, self.dtype)
+        return self.frombuffer(slot, self.dtype)

@@ -65,14 +65,17 @@ cdef class Reservation:
                 with nogil:
                     rc = acp_channel_open(c.end, self.limit)
             c.failed("reserve", rc)
-            self.data = <char *>acp_channel_slot(c.end)
+            rc = acp_channel_reserve(c.end, True)
+            self.data = <char *>acp_channel_slot(c.end) if rc == ACP_OK else NULL
             if self.data == NULL:
+                if rc == ACP_OK:
+                    acp_channel_reserve(c.end, False)
                 acp_channel_give_turn(c.end)
+                c.failed("reserve", rc)
                 raise MemoryError(f"reserve: {c.size} bytes for a slot")
         except BaseException:
             acp_engine_exit(c.e)
             raise
-        acp_channel_reserve(c.end, True)
         self.inside = True
         slot = Slot.__new__(Slot)
         slot.data, slot.size, slot.writable = self.data, self.most * c.elements.width, True

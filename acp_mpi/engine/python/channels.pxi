@@ -25,7 +25,7 @@ cdef extern from "core/channels.h" nogil:
     int acp_channel_open(acp_channel *, int64_t)
     int acp_channel_open_next(acp_channel *, int64_t)
     void *acp_channel_slot(acp_channel *)
-    void acp_channel_reserve(acp_channel *, bint)
+    int acp_channel_reserve(acp_channel *, bint)
     int acp_channel_commit(acp_channel *, const void *, uint64_t, uint64_t, bint)
     int acp_channel_take(acp_channel *, int64_t, acp_piece *)
     int acp_channel_take_next(acp_channel *, int64_t, acp_piece *)

@@ -33,17 +33,19 @@ def wait_any(str function, requests: Sequence[Request], collectives: Sequence[Co
         one = collectives[i]
         together[i] = one.under_way
     for r in requests:
-        if isinstance(r, ChannelRequest):
-            others[other_count] = acp_channel_op_done((<ChannelRequest>r).op)
-            other_count += 1
-        else:
+        if not isinstance(r, ChannelRequest):
             all[count] = r.request
             count += 1
         r.waiting += 1
+    for r in requests:  # behind those of the engine: a signal handler finds out that all are waited for here
+        if isinstance(r, ChannelRequest):
+            all[count + other_count] = r.identity()
+            others[other_count] = acp_channel_op_done((<ChannelRequest>r).op)
+            other_count += 1
     names = [str(r) for r in requests[:4]] + [one.function for one in collectives[:4]]
     what = f"{function} for {', '.join(names)}"
     e = hold(function)
-    begin_to_await(&awaited, what, all, count)
+    begin_to_await(&awaited, what, all, most)
     with nogil:
         rc = acp_wait_any(e, all, count, together, collective_count, others, other_count, limit)
     end_awaiting(&awaited)

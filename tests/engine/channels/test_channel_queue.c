@@ -1,31 +1,13 @@
 /* Sends and receives that go on beside the program, by every road: messages come once, whole and in the order in which
  * they were begun, also among calls that wait and where some are taken back; an end that closes ends its queue. */
-#include "cluster/cluster.h"
-#include "core/channels.h"
+#include "cluster/channel_end.h"
 #include "core/messages.h"
-
-#include <sched.h>
 
 enum { MESSAGES = 1500, OPEN = 12, MOST = 700 };
 
 static const acp_channel_shape shapes[] = {{.size = 16, .type = 1, .slots = 1},
                                             {.size = 200, .type = 1, .slots = 4},
                                             {.size = 50000, .type = 1, .slots = 2}};
-
-static acp_channel *open_end(acp_lane *lane, uint32_t rank, acp_channel_shape shape, bool sends)
-{
-    acp_channel *end;
-    struct acp_call call = {0};
-    acp_handle_t pending;
-    int rc = ACP_OK;
-    shape.sends = sends;
-    while (!sends && (rc = acp_malloc(lane, acp_rank(lane->engine), acp_channel_bytes(shape.size, shape.slots), &call,
-                                      &pending)) == ACP_E_BUSY)
-        sched_yield();
-    CHECK(rc == ACP_OK);
-    CHECK(acp_channel_new(lane, rank, &shape, call.result[0], &end) == ACP_OK);
-    return end;
-}
 
 static uint64_t length(uint64_t n, uint64_t most)
 {
@@ -86,7 +68,7 @@ static void stream(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *la
     (void)c;
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes && rank < 2; s++) {
         bool sends = rank == 0;
-        acp_channel *end = open_end(lane, 1 - rank, shapes[s], sends);
+        acp_channel *end = channel_end_open(lane, 1 - rank, shapes[s], sends);
         struct move moves[OPEN] = {0};
         uint64_t count = shapes[s].size > MOST ? MESSAGES / 20 : MESSAGES, most = 3 * shapes[s].size;
         for (uint64_t n = 0; n < count; n++) {
@@ -119,7 +101,7 @@ static void taken_back(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane
     const uint32_t both[] = {0, 1};
     (void)c;
     if (rank < 2) {
-        acp_channel *end = open_end(lane, 1 - rank, shapes[0], rank == 0);
+        acp_channel *end = channel_end_open(lane, 1 - rank, shapes[0], rank == 0);
         acp_channel_op *ops[4];
         uint32_t values[4] = {0, 1, 2, 3};
         uint64_t size;
@@ -167,7 +149,7 @@ static void closed(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *la
         uint32_t values[2][3] = {{7, 8, 9}, {7, 8, 9}}, value;
         uint64_t size;
         for (uint32_t i = 0; i < 2; i++)
-            ends[i] = open_end(lane, 1 - rank, shapes[0], rank == i);
+            ends[i] = channel_end_open(lane, 1 - rank, shapes[0], rank == i);
         for (uint32_t i = 0; i < 2; i++)
             for (int k = 0; k < 3; k++)
                 CHECK((ops[i][k] = acp_channel_begin(ends[i], &values[i][k], 4)));

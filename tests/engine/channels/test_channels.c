@@ -1,11 +1,8 @@
 /* Channels by every road: messages come once, whole and in order, at whichever speed the two ends work; ends meet in the
  * order of their creation; the receiver's memory goes back when both are closed, in whichever order. Those of segmented
  * buffers meet one another only, and carry no bytes. */
-#include "cluster/cluster.h"
-#include "core/channels.h"
+#include "cluster/channel_end.h"
 #include "base/linux.h"
-
-#include <sched.h>
 
 enum { MESSAGES = 3000, ENDS = 40, SIZE = 100 };
 
@@ -22,21 +19,6 @@ static uint64_t used(acp_lane *lane, uint32_t rank)
         sched_yield();
     CHECK(rc == ACP_OK && !pending);
     return s.used;
-}
-
-static acp_channel *open_end(acp_lane *lane, uint32_t rank, acp_channel_shape shape, bool sends)
-{
-    acp_channel *end;
-    struct acp_call call = {0};
-    acp_handle_t pending;
-    int rc = ACP_OK;
-    shape.sends = sends;
-    while (!sends && (rc = acp_malloc(lane, acp_rank(lane->engine), acp_channel_bytes(shape.size, shape.slots), &call,
-                                      &pending)) == ACP_E_BUSY)
-        sched_yield();
-    CHECK(rc == ACP_OK);
-    CHECK(acp_channel_new(lane, rank, &shape, call.result[0], &end) == ACP_OK);
-    return end;
 }
 
 static void send_one(acp_channel *end, const acp_channel_shape *shape, uint64_t n)
@@ -66,7 +48,7 @@ static void stream(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *la
 {
     (void)c;
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes && rank < 2; s++) {
-        acp_channel *end = open_end(lane, 1 - rank, shapes[s], rank == 0);
+        acp_channel *end = channel_end_open(lane, 1 - rank, shapes[s], rank == 0);
         uint64_t count = shapes[s].size > SIZE ? MESSAGES / 10 : MESSAGES;
         for (uint64_t n = 0; n < count; n++) {
             if (n % 97 == rank * 40)
@@ -94,7 +76,7 @@ static void many(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane
     uint64_t before = used(lane, rank);
     if (rank < 2) {
         for (uint32_t i = 0; i < ENDS; i++) {
-            ends[i] = open_end(lane, 1 - rank, shape, (i % 3 == 0) == (rank == 0));
+            ends[i] = channel_end_open(lane, 1 - rank, shape, (i % 3 == 0) == (rank == 0));
             if (i % 5 == 4)
                 acp_channel_close(ends[i]);
         }
@@ -129,7 +111,7 @@ static void views(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lan
     acp_piece p[3];
     (void)c;
     if (rank < 2) {
-        acp_channel *end = open_end(lane, 1 - rank, shapes[1], rank == 0);
+        acp_channel *end = channel_end_open(lane, 1 - rank, shapes[1], rank == 0);
         if (rank == 0) {
             int rc;
             for (uint64_t n = 0; n < 4; n++)
@@ -161,13 +143,33 @@ static void views(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lan
     CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
 }
 
+/* A slot of an end that was closed is not written any more: its memory may have gone back. */
+static void written(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    (void)c;
+    if (rank < 2) {
+        acp_channel *end = channel_end_open(lane, 1 - rank, shapes[1], rank == 0);
+        if (rank == 0) {
+            CHECK(acp_channel_open(end, ACP_FOREVER) == ACP_OK);
+            acp_channel_close(end);
+            CHECK(acp_channel_reserve(end, true) == ACP_E_DESTROYED);
+            acp_channel_give_turn(end);
+        } else {
+            acp_piece p;
+            CHECK(acp_channel_take(end, ACP_FOREVER, &p) == ACP_E_LEFT);
+        }
+        acp_channel_free(end);
+    }
+    CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
+}
+
 /* Ends that differ are refused on both sides. */
 static void unequal(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
     acp_piece p;
     (void)c;
     if (rank < 2) {
-        acp_channel *end = open_end(lane, 1 - rank, shapes[1 + rank], rank == 0);
+        acp_channel *end = channel_end_open(lane, 1 - rank, shapes[1 + rank], rank == 0);
         int rc = rank == 0 ? acp_channel_open(end, ACP_FOREVER) : acp_channel_take(end, ACP_FOREVER, &p);
         CHECK(rc == ACP_E_MISMATCH);
         CHECK(acp_barrier(e, (const uint32_t[]){0, 1}, 2, 0, ACP_FOREVER) == ACP_OK);
@@ -184,14 +186,14 @@ static void segments(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *
     (void)c;
     if (rank < 2) {
         acp_channel_shape shape = {(uint64_t)1 << 50, rank ? 4242 : 0, 4, rank == 0, true};
-        acp_channel *first = rank ? open_end(lane, 0, shapes[1], false) : NULL, *end;
+        acp_channel *first = rank ? channel_end_open(lane, 0, shapes[1], false) : NULL, *end;
         struct acp_call call = {0};
         acp_handle_t pending;
         int rc = ACP_OK;
         while (rank && (rc = acp_malloc(lane, 1, acp_channel_bytes(0, 4), &call, &pending)) == ACP_E_BUSY)
             sched_yield();
         CHECK(rc == ACP_OK && acp_channel_new(lane, 1 - rank, &shape, call.result[0], &end) == ACP_OK);
-        acp_channel *plain = rank ? first : open_end(lane, 1, shapes[1], true);
+        acp_channel *plain = rank ? first : channel_end_open(lane, 1, shapes[1], true);
         CHECK(acp_channel_await(end, ACP_CHANNEL_MET, ACP_FOREVER) == ACP_OK);
         acp_channel_look_at(end, &look);
         CHECK(look.connected && look.other.segments && look.other.type == (rank ? 0 : 4242));
@@ -228,7 +230,7 @@ static void segments(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *
 
 int main(void)
 {
-    static const cluster_body bodies[] = {stream, many, views, unequal, segments};
+    static const cluster_body bodies[] = {stream, many, views, written, unequal, segments};
     cluster_by_every_road(bodies, sizeof bodies / sizeof *bodies);
     printf("channels by %u ways\n", (unsigned)CLUSTER_WAYS);
     return 0;
