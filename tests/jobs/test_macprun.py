@@ -67,6 +67,14 @@ def test_programs_with_and_without_mpi_are_one_job(passes):
         assert f"[{label}] rank {rank} of 6\n" in output
 
 
+def test_launchers_of_a_job_leave_no_folder_of_their_sessions(passes, tmp_path):
+    names = ("ocean", "ice")
+    folder = tmp_path / "t"
+    folder.mkdir()
+    passes(macprun(*(mpi(1, name, join, *names) for name in names)), {"TMPDIR": str(folder)})
+    assert not list(folder.iterdir())
+
+
 @pytest.mark.smoke
 def test_both_mpis_are_one_job(passes):
     other = os.environ.get("OTHER_PYTHON")

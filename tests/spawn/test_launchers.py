@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from acp_mpi.errors import Error
-from acp_mpi.launch.macprun import launchers, nodes
+from acp_mpi.launch.macprun import launchers, leavings, nodes
 from acp_mpi.launch.macprun.launchers import Kind
 from acp_mpi.launch.macprun.meeting import Meeting
 from acp_mpi.launch.macprun.plan import Group, Plan
@@ -313,6 +313,23 @@ def test_what_open_mpi_4_says_of_a_rank_is_not_taken_for_a_setting_of_the_user(p
     assert of_the_user.items() <= env.items()
     assert not set(of_the_rank) & set(env)
     assert only(folder, {"OMPI_MCA_pmix": "mine"}).env["OMPI_MCA_pmix"] == "mine"
+
+
+def test_each_launcher_of_open_mpi_4_has_a_session_folder_of_its_own(programs, tmp_path):
+    """One that all share is removed by those that start, and missed by those that made it."""
+    folder, name = programs("mpiexec", "orterun"), "OMPI_MCA_orte_tmpdir_base"
+    here = {"TMPDIR": str(tmp_path)}
+    first, second = (only(folder, here).env for _ in range(2))
+    assert first[name] != second[name]
+    assert os.path.dirname(first[name]) == str(tmp_path)
+    assert only(folder, here | {name: "/mine"}).env[name] == "/mine"
+    assert name not in only(folder, here, hosts=("elsewhere",)).env
+    assert name not in only(programs("prterun"), here).env  # it may be that of Open MPI 5 now
+    os.mkdir(first[name])
+    leavings.remove_session_folder(first)
+    leavings.remove_session_folder({**first, name: str(tmp_path)})  # not what was told
+    leavings.remove_session_folder(second)  # never made
+    assert not list(tmp_path.glob("ompi.*"))
 
 
 PLACES = ("OPAL_PREFIX", "PMIX_PREFIX", "PRTE_PREFIX")

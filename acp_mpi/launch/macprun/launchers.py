@@ -12,7 +12,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from acp_mpi.errors import Error
-from acp_mpi.launch.macprun import environment, hints, nodes, on_node, secret_file
+from acp_mpi.launch.macprun import environment, hints, leavings, nodes, on_node, secret_file
 from acp_mpi.launch.macprun.meeting import Meeting
 from acp_mpi.launch.macprun.nodes import Node
 from acp_mpi.launch.macprun.plan import Group, Plan
@@ -96,22 +96,21 @@ def starts(
         where, job = given[group.name], _of_job(plan, group, meeting)
         env = {**base, **group.env, **job}
         kind, alone = None, single and group.size == 1 and not group.launcher
+        here = bool(where) and all(nodes.is_here(node.host) for node in where)
         if group.has_mpi:
             launcher = _launcher_of(group, env, alone)
             env = {**base, **environment.places(launcher, environ), **group.env, **job}
             if not alone:
                 kind = kind_of(launcher or group.launcher[0], env)
-            told, files = _hints(where, crowded, kind, env), hints.parameters(launcher, env)
+            told, files = _hints(where, here, crowded, kind, env), hints.parameters(launcher, env)
+            if kind is Kind.ORTE and here:  # elsewhere nobody would remove it
+                told |= leavings.session_folder(env)
             env = hints.with_hints(env, told, files)
         if kind is None:
             made += _alone(plan, group, where, env)
         else:
             line = group.launcher or (str(launcher),)
-            if (
-                kind is Kind.SRUN
-                or not where
-                or not all(nodes.is_here(node.host) for node in where)
-            ):
+            if kind is Kind.SRUN or not here:
                 env["ACP_SECRET_FILE"] = secret_file.path_of(meeting, environ)
                 del env["ACP_SECRET"]  # all users may read what a launcher takes to other hosts
             shared = nodes.shares_a_host(group.name, given)
@@ -286,11 +285,11 @@ def _launcher_of(group: Group, env: Mapping[str, str], alone: bool) -> str | Non
 
 
 def _hints(
-    where: Sequence[Node], crowded: bool, kind: Kind | None, env: Mapping[str, str]
+    where: Sequence[Node], here: bool, crowded: bool, kind: Kind | None, env: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the variables that describe a group's nodes to its MPI; none for unknown nodes."""
     found = dict(hints.CROWDED) if crowded else {}
-    if where and all(nodes.is_here(node.host) for node in where):
+    if here:
         found |= hints.ONE_HOST
         told = kind in (None, *_BINDING) or not _only_here(where)  # no launcher, or it has hosts
         if told or (kind is Kind.HYDRA and not nodes.finds_others(env)):

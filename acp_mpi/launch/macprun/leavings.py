@@ -1,13 +1,16 @@
 """Files that MPI makes for processes, and leaves when they are killed.
 
 Without a launcher the parent clears them away; a launcher itself, Open MPI's does, unless
-it is killed, MPICH's does not.
+it is killed, MPICH's does not. The folder of session_folder stays empty, for remove_session_folder.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
 
+from acp_mpi.launch.macprun import hints
 from acp_mpi.util._system import memfd_create
 
 TYPE_CHECKING = False
@@ -18,7 +21,26 @@ if TYPE_CHECKING:
 _FILES = (b"/dev/shm/sm_segment.", b"/dev/shm/vader_segment.", b"/dev/shm/mpich_shm_")
 
 
+_SESSIONS = "OMPI_MCA_orte_tmpdir_base"  # where a launcher of Open MPI 4 has its session's files
+
 _noted = -1  # a file in memory for what is seen, also by a process that is killed meanwhile
+
+
+def session_folder(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable that gives a launcher of Open MPI 4 a folder of its own.
+
+    Launchers of one user share a folder, which each of them removes when it is empty, also as it
+    starts: one in fifty that start together fails, for the folder goes that it has just made.
+    """
+    name = f"ompi.{secrets.token_hex(4)}.{os.getpid()}"
+    return {_SESSIONS: os.path.join(_temporary(env), name)}
+
+
+def remove_session_folder(env: Mapping[str, str]) -> None:
+    """Remove the folder of a launcher that has ended, if session_folder named it."""
+    if hints.is_hint(_SESSIONS, env):
+        with contextlib.suppress(OSError):  # not made, or a launcher was killed and left files
+            os.rmdir(env[_SESSIONS])
 
 
 def note_for_another() -> None:
@@ -59,6 +81,7 @@ class Leavings:
                     _remove_session(path, self._env)
             except (OSError, ValueError):  # gone, or not of the form of these
                 pass
+        remove_session_folder(self._env)
 
 
 def _mapped(pid: int) -> Iterator[tuple[str, int]]:
@@ -78,7 +101,11 @@ def _remove_session(path: str, env: Mapping[str, str]) -> None:
     if kind != "sm_segment":
         return
     who, job, rank = name.rsplit(".", 2)
-    place = next((env[n] for n in ("TMPDIR", "TEMP", "TMP") if env.get(n)), "/tmp")
-    folder = os.path.join(place, f"ompi.{who}", "jf.0", str(int(job, 16)))
+    folder = os.path.join(_temporary(env), f"ompi.{who}", "jf.0", str(int(job, 16)))
     os.rmdir(os.path.join(folder, rank))
     os.rmdir(folder)
+
+
+def _temporary(env: Mapping[str, str]) -> str:
+    """Return where Open MPI has its temporary files."""
+    return next((env[name] for name in ("TMPDIR", "TEMP", "TMP") if env.get(name)), "/tmp")

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from acp_mpi.job.rendezvous import secret
 from acp_mpi.job.rendezvous.server import Server
-from acp_mpi.launch.macprun import environment, family, guard, launchers, secret_file
+from acp_mpi.launch.macprun import environment, family, guard, launchers, leavings, secret_file
 from acp_mpi.launch.macprun.attendance import Attendance
 from acp_mpi.launch.macprun.control import Control
 from acp_mpi.launch.macprun.launchers import Start, starts
@@ -217,6 +217,7 @@ class Supervisor:
                 running, process = ours[dead.si_pid]
                 assert process.popen is not None
                 code, reason = processes.outcome(process.popen.wait())
+                leavings.remove_session_folder(process.start.env)
                 for pipe in process.pipes if process.ranks else ():
                     while not pipe[0].closed and self._read(*pipe):  # the ends of its ranks
                         pass
