@@ -135,10 +135,10 @@ int abort_scan(acp_lane *lane, acp_collective *c)
     if (rc != ACP_OK)
         return rc;
     acp_envelope astray = {.source = ACP_ANY};
-    uint64_t steps = box->kept;
+    struct mailbox_walk walk = {0};
     const struct letter *l;
-    for (uint64_t at = box->arrivals.last;
-         (l = mailbox_entry(h, at)) && steps-- && l->sequence >= c->heard; at = l->arrival.previous)
+    for (uint64_t at = box->arrivals.last; (l = mailbox_entry(h, at)) && !mailbox_circles(&walk, at) &&
+                                           l->sequence >= c->heard; at = l->arrival.previous)
         if (is_astray(c, l) && (astray.source == ACP_ANY || !(l->note & LEFT_NOTE)))
             mail_match_envelope(l, &astray);
     c->heard = box->sequence;

@@ -258,7 +258,8 @@ int schedule_advance(acp_lane *lane, acp_collective *c)
     return ACP_OK;
 }
 
-/* The death of a rank, or a message that may be the answer to another call, ends a wait, too. */
+/* The death of a rank, or a message that may be the answer to another call, ends a wait, too; and now and then a message
+ * in a slot, which another thread has put back after the slots were looked at. */
 static bool answer_doubtful(void *context)
 {
     const acp_collective *c = context;
@@ -266,7 +267,8 @@ static bool answer_doubtful(void *context)
     if (e->job.departed != c->departed)
         return true;
     const struct heap *h = c->watched ? mailbox_heap(e, e->job.own) : NULL;
-    return h && __atomic_load_n(&mailbox_of(h)->sequence, __ATOMIC_ACQUIRE) != c->heard;
+    return h && (__atomic_load_n(&mailbox_of(h)->sequence, __ATOMIC_ACQUIRE) != c->heard ||
+                 (linux_now_ns() >= c->watch_at && schedule_eager_left(c)));
 }
 
 bool schedule_try_lock(acp_engine *e)

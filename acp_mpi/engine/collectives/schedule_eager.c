@@ -176,6 +176,14 @@ void schedule_eager_spin(acp_collective *c)
     c->heavy = true;
 }
 
+bool schedule_eager_left(const acp_collective *c)
+{
+    uint32_t i = 0;
+    while (i < c->open && !eager_slot_has(c->engine, c->context, c->plan->steps[c->steps[i]].rank))
+        i++;
+    return i < c->open;
+}
+
 int schedule_eager_close(acp_lane *lane, acp_collective *c)
 {
     if (!c->closes)

@@ -173,6 +173,21 @@ bool mailbox_is_spare(const struct heap *h, uint64_t at); /* one of the mailbox'
 int mailbox_entry_get(struct hold *hold, struct letter **letter);
 void mailbox_entry_put(acp_lane *lane, struct heap *h, struct letter *letter);
 
+/* A way along a list, in which a dying process or a wild pointer may have left a circle. */
+struct mailbox_walk {
+    uint64_t steps, mark;
+};
+
+/* True: it has been at this entry before. Where it was at the last power of two is remembered. */
+static inline bool mailbox_circles(struct mailbox_walk *w, uint64_t at)
+{
+    if (w->steps++ && at == w->mark)
+        return true;
+    if (!(w->steps & (w->steps - 1)))
+        w->mark = at;
+    return false;
+}
+
 static inline enum letter_state mailbox_entry_state(const struct letter *letter)
 {
     return (enum letter_state)__atomic_load_n(&letter->state, __ATOMIC_ACQUIRE);

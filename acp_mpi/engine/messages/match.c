@@ -34,13 +34,12 @@ static bool answers(const struct letter *message, const acp_envelope *want)
            field_fits(want->tag, message->tag);
 }
 
-/* Bound by the number of entries, for a dying process may have left a circle. */
 static struct letter *first_receive(const struct heap *h, uint64_t at, const acp_envelope *e,
                                     uint64_t from)
 {
-    uint64_t steps = mailbox_of(h)->posted;
+    struct mailbox_walk walk = {0};
     struct letter *letter;
-    for (; (letter = mailbox_entry(h, at)) && steps--; at = letter->link.next)
+    for (; (letter = mailbox_entry(h, at)) && !mailbox_circles(&walk, at); at = letter->link.next)
         if (letter->sequence >= from && meets(letter, e))
             return letter;
     return NULL;
@@ -61,12 +60,12 @@ struct letter *match_find(const struct heap *h, const acp_envelope *want)
 {
     const struct mailbox *box = mailbox_of(h);
     bool any = want->source == ACP_ANY || want->tag == ACP_ANY;
-    uint64_t steps = box->kept;
+    struct mailbox_walk walk = {0};
     uint64_t at = any ? box->arrivals.first
                       : box->messages[mailbox_bucket(want->context, (uint64_t)want->source,
                                                      (uint64_t)want->tag)].first;
     struct letter *letter;
-    for (; (letter = mailbox_entry(h, at)) && steps--;
+    for (; (letter = mailbox_entry(h, at)) && !mailbox_circles(&walk, at);
          at = any ? letter->arrival.next : letter->link.next)
         if (answers(letter, want))
             return letter;

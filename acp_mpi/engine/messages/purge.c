@@ -68,8 +68,9 @@ static void mail_bury(acp_lane *lane)
     else if (rc != ACP_E_DAMAGED) /* which no other look mends */
         e->mail.losses = 1;
     const acp_request *unwanted = e->mail.unwanted;
-    uint64_t steps = mailbox_of(h)->kept, next;
-    for (uint64_t at = mailbox_of(h)->arrivals.first; (l = mailbox_entry(h, at)) && steps--;
+    struct mailbox_walk walk = {0};
+    uint64_t next;
+    for (uint64_t at = mailbox_of(h)->arrivals.first; (l = mailbox_entry(h, at)) && !mailbox_circles(&walk, at);
          at = next) {
         next = l->arrival.next;
         if (!discard(&hold, l))

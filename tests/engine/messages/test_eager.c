@@ -175,11 +175,14 @@ static int exchange(acp_engine *e, uint64_t context, uint64_t note, uint64_t siz
     return end_of(c, rc, NULL, NULL);
 }
 
-/* Another thread had claimed it while this one closed the slots, and has put it back: it had no time for it. */
-static void *put_back(void *slot)
+/* Another thread had claimed it while this one closed the slots, and puts it back, for it had no time for it: while the
+ * call watches for mismatches, and most probably sleeps. */
+static void *put_back(void *engine)
 {
+    while (!__atomic_load_n(&box_of(engine)->probing, __ATOMIC_RELAXED))
+        usleep(1000);
     usleep(5000);
-    __atomic_fetch_add(&((struct eager_slot *)slot)->state, EAGER_FULL - EAGER_CLAIMED, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&slot_of(engine, 77, 0)->state, EAGER_FULL - EAGER_CLAIMED, __ATOMIC_SEQ_CST);
     return NULL;
 }
 
@@ -199,7 +202,7 @@ static void what_is_put_back_is_found(void)
     }
     struct eager_slot *slot = slot_of(e, 77, 0);
     __atomic_fetch_sub(&slot->state, EAGER_FULL - EAGER_CLAIMED, __ATOMIC_SEQ_CST);
-    CHECK(pthread_create(&thread, NULL, put_back, slot) == 0);
+    CHECK(pthread_create(&thread, NULL, put_back, e) == 0);
     script_begin(&s, 2, -1, 0);
     script_receive(&s, 0, OUT, 0, 8);
     script_await(&s);
