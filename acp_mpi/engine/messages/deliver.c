@@ -45,10 +45,27 @@ static int take_block(acp_lane *lane, struct landing *l)
     while ((rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED) && lane_may_wait(lane));
     if (rc != ACP_OK)
         return rc;
+    uint64_t block = __atomic_load_n(&letter->block, __ATOMIC_RELAXED);
+    if (!mailbox_block_in(l->heap, block, l->size))
+        return lane_fail(lane, ACP_E_DAMAGED, 0, l->size);
     l->how = FILL_BLOCK;
-    l->base = l->heap->base + letter->block;
+    l->base = l->heap->base + block;
     __atomic_store_n(&letter->place, PLACE_BLOCK, __ATOMIC_RELEASE);
     return ACP_OK;
+}
+
+/* The buffer of the receive that it has met, if that is what the receiver has written. */
+static int look_at_buffer(acp_lane *lane, struct landing *l, uint64_t *room)
+{
+    const struct letter *letter = l->letter;
+    uint64_t sealed = __atomic_load_n(&letter->room, __ATOMIC_RELAXED);
+    l->buffer = __atomic_load_n(&letter->buffer, __ATOMIC_RELAXED);
+    l->global = __atomic_load_n(&letter->global, __ATOMIC_RELAXED);
+    *room = sealed & MAIL_ROOM;
+    if (sealed == mailbox_room_sealed(*room, l->buffer, l->global))
+        return ACP_OK;
+    l->buffer = l->global = 0;
+    return lane_fail(lane, ACP_E_DAMAGED, 0, l->size);
 }
 
 static int into_buffer(struct landing *l, int how)
@@ -62,14 +79,18 @@ int deliver_open(acp_lane *lane, struct landing *l)
 {
     acp_engine *e = lane->engine;
     const struct letter *letter = l->letter;
-    bool buffer = l->matched && letter->buffer;
+    uint64_t room;
     if (!l->size)
         return into_buffer(l, FILL_LOCAL);
+    int rc = l->matched ? look_at_buffer(lane, l, &room) : ACP_OK;
+    if (rc != ACP_OK)
+        return rc;
+    bool buffer = l->matched && l->buffer;
     if (buffer && l->to == e->job.own) {
-        l->base = (unsigned char *)(uintptr_t)letter->buffer;
+        l->base = (unsigned char *)(uintptr_t)l->buffer;
         return into_buffer(l, FILL_LOCAL);
     }
-    if (buffer && letter->global && translate_find(lane, ROLE_DST, letter->global, l->size))
+    if (buffer && l->global && translate_find(lane, ROLE_DST, l->global, l->size))
         return into_buffer(l, FILL_GLOBAL);
     if (shared_copy_usable(e, l)) {
         shared_copy_open(lane, l, 0);
@@ -78,14 +99,14 @@ int deliver_open(acp_lane *lane, struct landing *l)
     bool vm = buffer && deliver_vm_usable(e, l->to);
     if (vm && __atomic_load_n(&letter->attention, __ATOMIC_RELAXED) == ATTENTION_NONE)
         return into_buffer(l, FILL_VM);
-    int rc = take_block(lane, l);
+    rc = take_block(lane, l);
     return rc == ACP_E_FULL && buffer && vm_may(e, l->to) ? into_buffer(l, FILL_VM) : rc; /* on any path */
 }
 
 static int fill_global(acp_lane *lane, const struct landing *l, uint64_t at,
                        const unsigned char *data, uint64_t size)
 {
-    acp_ga_t ga = l->letter->global + at;
+    acp_ga_t ga = l->global + at;
     const struct translation *t;
     for (uint32_t attempt = 0; attempt < 3; attempt++)
         if ((t = translate_find(lane, ROLE_DST, ga, size)) &&
@@ -102,7 +123,7 @@ int deliver_fill_vm(acp_lane *lane, const struct landing *l, uint64_t at, const 
     while (size) {
         uint64_t part = size < VM_MOST ? size : VM_MOST;
         struct iovec here = {(void *)(uintptr_t)data, part};
-        struct iovec there = {(void *)(uintptr_t)(l->letter->buffer + at), part};
+        struct iovec there = {(void *)(uintptr_t)(l->buffer + at), part};
         ssize_t n = to->lost ? -1
                              : process_vm_writev((pid_t)to->row.pid, &here, 1, &there, 1, 0);
         int error = errno;
@@ -217,8 +238,10 @@ int deliver_taken(acp_lane *lane, struct landing *l)
         return rc;
     struct letter *letter = l->letter;
     l->matched = letter->list == AMONG_NONE;
-    if (l->matched && letter->room < l->size)
-        l->size = letter->room;
+    uint64_t room = l->size;
+    if (l->matched && (rc = look_at_buffer(lane, l, &room)) == ACP_OK && room < l->size)
+        l->size = room;
     transaction_leave(&hold);
-    return l->matched ? ACP_OK : ACP_E_BUSY;
+    l->matched &= rc == ACP_OK;
+    return rc != ACP_OK || l->matched ? rc : ACP_E_BUSY;
 }

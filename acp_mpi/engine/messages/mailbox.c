@@ -52,6 +52,11 @@ struct letter *mailbox_entry(const struct heap *h, uint64_t at)
     return good || mailbox_is_spare(h, at) ? (struct letter *)(void *)(h->base + at) : NULL;
 }
 
+bool mailbox_block_in(const struct heap *h, uint64_t at, uint64_t size)
+{
+    return at >= h->first && size <= h->span && at <= h->span - size;
+}
+
 uint64_t mailbox_entry_offset(const struct heap *h, const struct letter *letter)
 {
     return (uint64_t)((const unsigned char *)letter - h->base);

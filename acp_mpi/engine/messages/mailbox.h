@@ -23,6 +23,7 @@ struct peer;
 #define MAIL_BUCKETS 64u
 #define MAIL_SPARES 16u
 #define MAIL_WANTING 32u
+#define MAIL_ROOM (((uint64_t)1 << 48) - 1)
 #define MAIL_SHARED ((uint64_t)48 << 10) /* from here on a sender and a waiting receiver copy together */
 #define MAIL_BOUND ((uint64_t)64 << 20) /* unless less is wanted, or the heap is small */
 
@@ -81,7 +82,7 @@ struct letter {
     uint64_t sequence;                         /* in the order of arrival, or of posting */
     uint64_t want_source, want_tag;            /* of the receive */
 
-    uint64_t room; /* of the buffer, in bytes */
+    uint64_t room; /* of the buffer, in bytes, with a check of both (mailbox_room_sealed) */
     union {
         uint64_t cost;      /* towards the bound, as long as it is kept */
         uint64_t want_note; /* of a receive */
@@ -172,6 +173,7 @@ bool mailbox_is_spare(const struct heap *h, uint64_t at); /* one of the mailbox'
 /* For a receive of this process: a spare entry of the lane needs no section. */
 int mailbox_entry_get(struct hold *hold, struct letter **letter);
 void mailbox_entry_put(acp_lane *lane, struct heap *h, struct letter *letter);
+bool mailbox_block_in(const struct heap *h, uint64_t at, uint64_t size); /* all of that is of the heap */
 
 /* A way along a list, in which a dying process or a wild pointer may have left a circle. */
 struct mailbox_walk {
@@ -191,6 +193,14 @@ static inline bool mailbox_circles(struct mailbox_walk *w, uint64_t at)
 static inline enum letter_state mailbox_entry_state(const struct letter *letter)
 {
     return (enum letter_state)__atomic_load_n(&letter->state, __ATOMIC_ACQUIRE);
+}
+
+/* Most bytes of the buffer of a receive, with a check: nobody writes where a wild pointer has put its address. */
+static inline uint64_t mailbox_room_sealed(uint64_t room, uint64_t buffer, uint64_t global)
+{
+    room = room < MAIL_ROOM ? room : MAIL_ROOM;
+    uint64_t mixed = (room ^ buffer * 0x9e3779b97f4a7c15ull ^ global * 0xbf58476d1ce4e5b9ull) * 0x94d049bb133111ebull;
+    return room | mixed >> 48 << 48;
 }
 
 static inline void mailbox_set_attention(struct letter *letter, enum letter_attention attention)
@@ -213,6 +223,7 @@ struct landing {
     bool late;    /* its context has ended: not open, it is dropped already, else its receiver drops it */
     const unsigned char *whole; /* all bytes, until they are there; NULL: they come in parts */
     unsigned char *base; /* where they go, in this process; NULL: not by load and store */
+    uint64_t buffer, global; /* of the receive, as they were checked; 0: none */
     uint64_t size;       /* bytes of the message that there is room for */
     uint64_t *word, value; /* of the mailbox: set with the same change; NULL: none */
 };

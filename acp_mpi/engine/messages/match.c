@@ -212,11 +212,12 @@ static void letter_refuse(struct hold *hold, struct letter *letter, const acp_en
 static struct letter *meet_receive(struct hold *hold, struct peer *to, const acp_envelope *e,
                                    struct places among)
 {
-    struct letter *letter;
-    while ((letter = find_receive(hold->heap, e, among.from)) && letter->sequence < among.before) {
+    struct letter *letter, *refused = NULL;
+    while ((letter = find_receive(hold->heap, e, among.from)) && letter->sequence < among.before && letter != refused) {
         if (likely(acp_note_fits(letter->want_note, e->note)))
             return letter;
         letter_refuse(hold, letter, e);
+        refused = letter; /* found again: its list is damaged */
         match_ring(hold->lane, to, letter);
     }
     return NULL;
@@ -295,8 +296,8 @@ static int message_bring(acp_lane *lane, struct peer *to, const acp_envelope *e,
         kept_ring(lane->engine, to, box);
         return ACP_OK;
     }
-    if (letter->room < landing->size)
-        landing->size = letter->room;
+    if ((letter->room & MAIL_ROOM) < landing->size)
+        landing->size = letter->room & MAIL_ROOM;
     if (!landing->open)
         match_done(lane, to, letter, LETTER_DONE);
     return ACP_OK;

@@ -21,9 +21,10 @@
 
 static void offer(acp_engine *e, acp_request *r, struct letter *l)
 {
-    l->room = r->room;
+    uint64_t global = r->room > MAIL_INLINE && r->buffer ? acp_query_ga(e, r->buffer, r->room) : 0;
     l->buffer = (uint64_t)(uintptr_t)r->buffer;
-    l->global = r->room > MAIL_INLINE && r->buffer ? acp_query_ga(e, r->buffer, r->room) : 0;
+    l->global = global;
+    l->room = mailbox_room_sealed(r->room, (uint64_t)(uintptr_t)r->buffer, global);
 }
 
 static void post(struct hold *hold, acp_request *r, const acp_envelope *want, struct letter *l)
@@ -197,11 +198,6 @@ int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t roo
     return r ? ACP_OK : ACP_E_SYSTEM;
 }
 
-static bool block_in(const struct heap *h, uint64_t at, uint64_t size)
-{
-    return at >= h->first && size <= h->span && at <= h->span - size;
-}
-
 /* Copies bytes that have come by a block and are not in the buffer yet; then parts that it may copy itself. */
 bool recv_follow(acp_request *r)
 {
@@ -213,7 +209,7 @@ bool recv_follow(acp_request *r)
     uint64_t filled = __atomic_load_n(&l->filled, __ATOMIC_ACQUIRE);
     const struct heap *h = atomic_load_explicit(&e->job.own->memory.heap, memory_order_relaxed);
     filled = filled < r->room ? filled : r->room;
-    if (filled > copied && block_in(h, l->block, filled)) {
+    if (filled > copied && mailbox_block_in(h, l->block, filled)) {
         memcpy(r->buffer + copied, h->base + l->block + copied, filled - copied);
         r->copied = filled;
     }

@@ -74,6 +74,13 @@ static int pull_wholly(acp_lane *lane, acp_request *r)
     return rc;
 }
 
+/* Can that many bytes be where the entry says? */
+static bool can_be_there(const struct heap *h, const struct letter *l, uint64_t size)
+{
+    return l->place == PLACE_INLINE ? size <= MAIL_INLINE
+                                    : l->place != PLACE_BLOCK || mailbox_block_in(h, l->block, size);
+}
+
 const void *acp_request_data(acp_lane *lane, acp_request *r)
 {
     struct letter *l = r->letter;
@@ -82,7 +89,10 @@ const void *acp_request_data(acp_lane *lane, acp_request *r)
     struct heap *h = mailbox_heap(lane->engine, lane->engine->job.own);
     if (l->place == PLACE_HELD)
         return pull_wholly(lane, r) == ACP_OK ? r->own : NULL;
-    return l->place == PLACE_BLOCK ? h->base + l->block : l->data;
+    if (can_be_there(h, l, l->size))
+        return l->place == PLACE_BLOCK ? h->base + l->block : l->data;
+    lane_fail(lane, ACP_E_DAMAGED, 0, l->size);
+    return NULL;
 }
 
 /* The bytes of a message that is there. */
@@ -92,6 +102,8 @@ static int finish(acp_lane *lane, acp_request *r, struct letter *l)
     int rc = ACP_OK;
     if (l->place == PLACE_HELD) {
         rc = pull_wholly(lane, r);
+    } else if (!can_be_there(mailbox_heap(lane->engine, lane->engine->job.own), l, size)) {
+        rc = lane_fail(lane, ACP_E_DAMAGED, 0, size);
     } else if (l->place == PLACE_INLINE && r->buffer && size) {
         memcpy(r->buffer, l->data, size);
     } else {

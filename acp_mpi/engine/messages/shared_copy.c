@@ -24,7 +24,7 @@
 
 bool shared_copy_usable(const acp_engine *e, const struct landing *l)
 {
-    return l->whole && l->matched && l->letter->buffer && l->size >= MAIL_SHARED &&
+    return l->whole && l->matched && l->buffer && l->size >= MAIL_SHARED &&
            deliver_vm_usable(e, l->to);
 }
 
