@@ -252,7 +252,7 @@ static void ended(acp_engine *e, acp_handle_t pending)
     acp_failure failure;
     uint64_t more;
     CHECK(acp_wait(e, pending, ACP_FOREVER) == ACP_OK);
-    CHECK(!acp_failures_take(e, pending, false, &failure, 1, &more));
+    CHECK(!acp_failures_take(e, pending, true, &failure, 1, &more));
 }
 
 static void *block_of(acp_engine *e, uint64_t size, acp_ga_t *ga)
