@@ -3,8 +3,10 @@
 import contextlib
 import gc
 import itertools
+import mmap
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -314,6 +316,36 @@ def test_memory_goes_back_when_both_have_closed(pair):
         pass  # the progress thread gives it back; a hang is a failed test
 
 
+def lives(count):
+    """Create a channel, send a message by it, and close it, one after the other."""
+    last = acp.procs() - 1
+    for i in range(count if last and acp.rank() in (0, last) else 0):
+        with acp.Channel(0, last, size=64, slots=2) as channel:
+            if channel.sends:
+                channel.send(b"%d" % i)
+            else:
+                assert channel.recv() == b"%d" % i
+    acp.sync()
+
+
+def anonymous():
+    """Return the bytes of private memory that this process has written."""
+    text = Path("/proc/self/smaps_rollup").read_text()
+    return int(text.partition("\nAnonymous:")[2].split()[0]) * 1024
+
+
+@pytest.mark.parametrize(
+    "count", [2000, pytest.param(10**6, marks=[pytest.mark.campaign, pytest.mark.timeout(7200)])]
+)
+def test_memory_is_flat_however_many_channels_there_were(count):
+    lives(500)
+    heap, own = acp.heap_statistics().used, anonymous()
+    lives(count)
+    while acp.heap_statistics().used > heap:
+        pass  # the progress thread gives it back; a hang is a failed test
+    assert anonymous() - own < max(count * 50, 200_000)  # an end takes more than 300 bytes
+
+
 def test_wrong_arguments_are_named(pair):
     last = acp.procs() - 1
     with pytest.raises(acp.RankError, match="two ranks"):
@@ -323,6 +355,10 @@ def test_wrong_arguments_are_named(pair):
     channel = pair(size=16)
     if channel is None:
         return
+    if channel.sends:
+        access = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, "prot": mmap.PROT_READ}
+        with mmap.mmap(-1, 1 << 39, **access) as huge, pytest.raises(ValueError, match="2\\*\\*39"):
+            channel.send(huge)
     with pytest.raises(ValueError, match="slots=0"):
         acp.Channel(0, last, slots=0)
     with pytest.raises(ValueError, match="fixed size"):

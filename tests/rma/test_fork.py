@@ -7,7 +7,7 @@ import traceback
 
 import numpy as np
 import pytest
-from support import CAN_LOAD, fetch, right, shared, starter
+from support import CAN_LOAD, case, fetch, right, shared, starter
 
 import acp_mpi as acp
 
@@ -81,6 +81,43 @@ def test_every_call_raises_in_a_child_and_says_why():
                 call()
 
     assert in_child(check) == 0
+
+
+def test_channels_raise_in_a_child_and_go_on_in_the_parent():
+    last = acp.procs() - 1
+    if not last or acp.rank() not in (0, last):
+        return
+    ends = [acp.Channel(*ranks, size=8, slots=2) for ranks in ((0, last), (last, 0))]
+    to, of = ends if acp.rank() == 0 else ends[::-1]
+    to.send(b"taken")
+    to.send(b"still")
+    views = [next(of)]  # keeps its slot
+    calls = {
+        "send": lambda: to.send(b"child"),
+        "isend": lambda: to.isend(b"child").wait(),
+        "reserve": lambda: to.reserve().__enter__(),
+        "recv": of.recv,
+        "irecv": lambda: of.irecv(bytearray(8)).wait(),
+        "take": lambda: of.take().__enter__(),
+        "next": lambda: next(of),
+        "select": lambda: acp.select([of]),
+        "create": lambda: acp.Channel(0, last),
+    }
+
+    def check():
+        for name, call in calls.items():
+            with case(name), pytest.raises((acp.ClosedError, acp.NotInitializedError)):
+                call()
+        assert views.pop() == b"taken"
+        to.close()
+        of.close()
+
+    assert in_child(check) == 0
+    assert views.pop() == b"taken"
+    assert of.recv() == b"still"
+    to.send(b"after")
+    assert of.recv() == b"after"
+    acp.barrier([0, last])
 
 
 def test_a_wait_in_which_a_signal_handler_forks_ends_in_the_child():

@@ -8,6 +8,7 @@
 #include "core/rank_slot.h"
 #include "core/state/peer.h"
 #include "memory/heap.h"
+#include "memory/transaction.h"
 #include "messages/mailbox.h"
 #include "operations/any_source.h"
 #include "peers/newcomers.h"
@@ -25,7 +26,7 @@
 #define LOOKS 2000u /* before a wait that costs more */
 #define YIELDS 16u  /* the same where other threads want this processor */
 
-static_assert(ACP_CHANNEL_SIZE_MOST <= CHANNEL_REST, "the size of a slot is in its stamp");
+static_assert(ACP_CHANNEL_SIZE_MOST <= CHANNEL_REST && ACP_CHANNEL_MESSAGE_MOST == CHANNEL_REST, "sizes are in stamps");
 
 static uint64_t stride_of(uint64_t size)
 {
@@ -75,7 +76,9 @@ void channel_wake_here(acp_engine *e)
 
 void channel_publish(acp_channel *c, struct channel_ring *ring, uint64_t number, uint64_t stamp)
 {
+    transaction_fault_point();
     __atomic_store_n(channel_stamp(c, ring, number), stamp, __ATOMIC_SEQ_CST);
+    transaction_fault_point();
     if (atomic_load(&ring->receivers_wait) && c->shape.sends)
         channel_wake_peer(c);
 }
@@ -138,6 +141,7 @@ void channel_connect(acp_channel *c)
         return;
     }
     struct channel_ring *ring = (void *)(h->base + at);
+    transaction_fault_point();
     if (!atomic_compare_exchange_strong(&ring->word, &nonce, nonce | CHANNEL_CONNECTED)) {
         atomic_store(&c->peer_closed, true); /* its note is under way */
         return;
@@ -266,6 +270,7 @@ bool channel_arm(acp_channel *c, bool on)
     struct channel_ring *ring = channel_enter(c);
     if (!ring)
         return false;
+    transaction_fault_point();
     atomic_fetch_add(c->shape.sends ? &ring->senders_wait : &ring->receivers_wait, on ? 1u : UINT32_MAX);
     channel_leave(c);
     return true;
@@ -433,7 +438,7 @@ int channel_commit_now(acp_channel *c, const unsigned char *data, uint64_t size,
     } else {
         struct channel_ring *ring = channel_enter(c);
         if (!ring)
-            return ACP_E_DESTROYED;
+            return atomic_load(&c->closed) ? ACP_E_DESTROYED : ACP_E_LOST;
         void *slot = channel_stamp(c, ring, number) + 1;
         if (size && data != slot)
             memcpy(slot, data, size);
@@ -505,12 +510,14 @@ void acp_channel_release(acp_channel *c, uint64_t number)
     uint64_t taken = atomic_load(&c->taken), next = atomic_load(&c->next), before = taken;
     while (taken < next && !c->held[taken % c->shape.slots])
         taken++;
+    transaction_fault_point();
     atomic_store(&c->taken, taken);
     if (c->way == CHANNEL_FAR && taken - c->credited >= (c->shape.segments ? 1 : (c->shape.slots + 1) / 2))
         credit = c->credited = taken;
     if (ring && taken != before)
         atomic_store(&ring->taken, taken);
     atomic_store_explicit(&c->order, 0, memory_order_release);
+    transaction_fault_point();
     if (ring && taken != before && atomic_load(&ring->senders_wait))
         channel_wake_peer(c);
     if (ring)

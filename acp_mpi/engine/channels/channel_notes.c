@@ -12,6 +12,7 @@
 #include "channels/channel_queue.h"
 #include "core/state/peer.h"
 #include "memory/heap.h"
+#include "memory/transaction.h"
 #include "messages/mailbox.h"
 #include "operations/protocol_tcp.h"
 #include "operations/route.h"
@@ -40,6 +41,7 @@ static int send_note(acp_channel *c, struct message *m, const void *payload, uin
     acp_lane *lane = &e->lanes[LANE_LOCKED];
     m->kind = ACP_CHANNEL;
     m->from = e->self;
+    transaction_fault_point();
     if (c->peer->lost)
         return ACP_E_LOST;
     if (c->way == CHANNEL_FAR)

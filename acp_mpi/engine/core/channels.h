@@ -12,6 +12,7 @@ typedef struct acp_channel_op acp_channel_op; /* a send or receive that goes on 
 
 #define ACP_CHANNEL_SLOTS_MOST 65536u
 #define ACP_CHANNEL_SIZE_MOST ((uint64_t)1 << 38)
+#define ACP_CHANNEL_MESSAGE_MOST (((uint64_t)1 << 39) - 1) /* bytes of a message of several slots */
 
 /* Both ends say the same, or are refused at the first use: ACP_E_MISMATCH. */
 typedef struct acp_channel_shape {

@@ -50,15 +50,18 @@ cdef class Elements:
         if self.kind == TYPED:
             if ndarray_type is None:
                 know_numpy()
-            if type(x) is ndarray_type and x.dtype == self.dtype and x.flags.c_contiguous:
-                return raw_parcel(x, p, function)
-            import numpy
-            array = numpy.asarray(x)
-            if array.dtype != self.dtype:
-                raise TypeError(f"{function}: elements of {array.dtype} in a channel of {self.dtype}; convert them by "
-                                ".astype(), or create both ends with that dtype")
-            x = numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8)
-        return raw_parcel(x, p, function)
+            if type(x) is not ndarray_type or x.dtype != self.dtype or not x.flags.c_contiguous:
+                import numpy
+                array = numpy.asarray(x)
+                if array.dtype != self.dtype:
+                    raise TypeError(f"{function}: elements of {array.dtype} in a channel of {self.dtype}; convert them by "
+                                    ".astype(), or create both ends with that dtype")
+                x = numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8)
+        keeper = raw_parcel(x, p, function)
+        if p.size > ACP_CHANNEL_MESSAGE_MOST:
+            unpack_nothing(p)
+            raise ValueError(f"{function}: {p.size} bytes, and a message has fewer than 2**39; send parts of it")
+        return keeper
 
     cdef object unpack(self, const char *data, uint64_t n):
         if self.kind == PICKLED:

@@ -2,7 +2,7 @@
 
 cdef extern from "core/channels.h" nogil:
     const uint32_t ACP_CHANNEL_SLOTS_MOST
-    const uint64_t ACP_CHANNEL_SIZE_MOST
+    const uint64_t ACP_CHANNEL_SIZE_MOST, ACP_CHANNEL_MESSAGE_MOST
     ctypedef struct acp_channel
     ctypedef struct acp_channel_shape:
         uint64_t size, type

@@ -3,6 +3,7 @@
  * buffers meet one another only, and carry no bytes. */
 #include "cluster/channel_end.h"
 #include "base/linux.h"
+#include "channels/channel.h"
 
 enum { MESSAGES = 3000, ENDS = 40, SIZE = 100 };
 
@@ -163,6 +164,27 @@ static void written(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *l
     CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
 }
 
+/* A stamp has 24 bits of the number of its message. */
+static void numbers_wrap(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    const uint64_t begin = ((uint64_t)1 << 24) - 24;
+    (void)c;
+    if (rank < 2) {
+        acp_channel *end = channel_end_open(lane, 1 - rank, shapes[2], rank == 0);
+        void (*move)(acp_channel *, const acp_channel_shape *, uint64_t) = rank ? take_one : send_one;
+        move(end, &shapes[2], 0);
+        CHECK(acp_barrier(e, (const uint32_t[]){0, 1}, 2, 0, ACP_FOREVER) == ACP_OK);
+        end->next = end->taken = end->credited = begin;
+        if (rank == 1)
+            end->ring->taken = begin;
+        CHECK(acp_barrier(e, (const uint32_t[]){0, 1}, 2, 0, ACP_FOREVER) == ACP_OK);
+        for (uint64_t n = begin; n < begin + 48; n++)
+            move(end, &shapes[2], n);
+        acp_channel_free(end);
+    }
+    CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
+}
+
 /* Ends that differ are refused on both sides. */
 static void unequal(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
@@ -230,7 +252,7 @@ static void segments(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *
 
 int main(void)
 {
-    static const cluster_body bodies[] = {stream, many, views, written, unequal, segments};
+    static const cluster_body bodies[] = {stream, many, views, written, numbers_wrap, unequal, segments};
     cluster_by_every_road(bodies, sizeof bodies / sizeof *bodies);
     printf("channels by %u ways\n", (unsigned)CLUSTER_WAYS);
     return 0;

@@ -1,6 +1,6 @@
 /* Calls that nobody answers any more: an engine ends, or its process dies. */
 #include "cluster/calls.h"
-#include "core/engine.h"
+#include "cluster/half_of_two.h"
 
 #include <sched.h>
 #include <sys/socket.h>
@@ -40,24 +40,6 @@ static void closed_meanwhile(void)
     }
 }
 
-/* One engine of two, this process's; the other's row comes through the socket. */
-static acp_engine *half_of_two(int fd, uint32_t rank, acp_path path)
-{
-    acp_engine *e;
-    acp_fault fault;
-    uint8_t rows[2][ACP_ROW_SIZE];
-    acp_config config = {.node = 1, .memory_limit = 64 << 20, .starter_size = 10240,
-                         .span = 1ull << 30, .path = path, .ptracer = 1,
-                         .peer_timeout_ns = 20000000000u, .methods = test_methods};
-    CHECK(acp_engine_create(&config, &e, &fault) == ACP_OK);
-    acp_engine_row(e, rows[rank]);
-    CHECK(write(fd, rows[rank], ACP_ROW_SIZE) == ACP_ROW_SIZE);
-    CHECK(read(fd, rows[1 - rank], ACP_ROW_SIZE) == ACP_ROW_SIZE);
-    CHECK(acp_table_add(e, 0, rows[0], 2) == ACP_OK);
-    CHECK(acp_engine_join(e, 2, rank) == ACP_OK);
-    return e;
-}
-
 /* The method kills its process: the call, and those behind it, fail as lost. */
 static void owner_killed(void)
 {
@@ -70,12 +52,12 @@ static void owner_killed(void)
         if (pid == 0) {
             char byte;
             close(fds[0]);
-            half_of_two(fds[1], 1, paths[i]);
+            half_of_two(fds[1], 1, paths[i], test_methods);
             CHECK(read(fds[1], &byte, 1) == 0); /* the parent has ended before its time */
             _exit(0);
         }
         close(fds[1]);
-        acp_engine *e = half_of_two(fds[0], 0, paths[i]);
+        acp_engine *e = half_of_two(fds[0], 0, paths[i], test_methods);
         acp_lane *lane = acp_engine_lane(e);
         unsigned char in[5000], out[5000];
         struct acp_call echo = {.method = ECHO, .object = acp_starter(e, 1), .in = in,

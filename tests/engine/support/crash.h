@@ -30,7 +30,7 @@ struct actor {
 };
 
 static _Atomic uint64_t crash_others;
-static uint64_t fault_left; /* 0: never */
+static _Atomic uint64_t fault_left; /* 0: never */
 static void (*at_each_store)(void);
 
 void transaction_fault_point(void)
