@@ -3,7 +3,9 @@
 import ast
 import inspect
 import json
+import pickle
 import pkgutil
+import pydoc
 import subprocess
 import sys
 from pathlib import Path
@@ -85,6 +87,14 @@ def test_all_names_can_be_had_and_functions_are_documented():
 def test_containers_show_what_users_call_and_nothing_else(container):
     shown = {name for name in dir(getattr(acp, container)) if not name.startswith("_")}
     assert shown == set(METHODS[container].split())
+
+
+def test_help_names_no_module_that_users_do_not_have():
+    text = pydoc.plain(pydoc.render_doc(acp))
+    assert "class Channel(" in text
+    assert "_engine" not in text
+    assert acp.Request.__module__ == "acp_mpi"
+    assert pickle.loads(pickle.dumps(acp.Request)) is acp.Request
 
 
 def test_rooms_are_loaded_with_the_first_of_their_names():

@@ -1,6 +1,8 @@
 """The base of all containers: handles that travel, attach, destroy."""
 
+import itertools
 import operator
+import reprlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, ClassVar, Self, SupportsIndex, TypeVar
@@ -9,6 +11,7 @@ from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError, PeerLostError
 from acp_mpi.rma.buffers import hosted
 from acp_mpi.util import log
+from acp_mpi.util.text import ranges
 
 KINDS = (
     "?",
@@ -32,6 +35,10 @@ PlainKey = TypeVar("PlainKey", bool, int, float, str, bytes)
 PlainValue = TypeVar("PlainValue", bool, int, float, str, bytes)
 
 NOTHING = ()  # as the contents of a container: none are given
+PATIENCE = 0.05  # s, for what a repr shows
+SHOWN = 10
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
 MOST_RANKS = 4000  # that one container is spread over: their addresses fit into its note
 
 
@@ -98,8 +105,35 @@ class Container(_engine.Handle):
     def __hash__(self) -> int:
         return hash((self.ga, self.serial))
 
-    def __repr__(self) -> str:
+    def _identity(self) -> str:
+        """Say which container it is."""
         return f"<acp_mpi.{type(self).__name__} at {self.ga:#x}>"
+
+    def _described(self) -> str:
+        """Say where it is and what is in it."""
+        raise NotImplementedError
+
+    def _containing(self, ranks: Iterable[int], count: int, elements: str) -> str:
+        return f"<acp_mpi.{type(self).__name__} of {count} {on(ranks)}: {elements}>"
+
+    def __repr__(self) -> str:
+        """Say what it is, with the first elements if they come at once (0.05 s)."""
+        return _engine.glance(self._described, PATIENCE) or self._identity()
+
+
+def on(ranks: Iterable[int]) -> str:
+    """Say on which ranks something is."""
+    text = f"{ranges(ranks):.60}"
+    return f"on rank {text}" if text.isdigit() else f"on ranks {text}"
+
+
+def shown(elements: Iterable[Any], count: int, form: str = "[]") -> str:
+    """Say the first of `count` elements; pairs, in braces, as those of a dict."""
+    some = [
+        ": ".join(map(_SHORT.repr, each)) if form == "{:}" else _SHORT.repr(each)
+        for each in itertools.islice(elements, SHOWN)
+    ]
+    return form[0] + ", ".join(some + ["…"] * (count > len(some))) + form[-1]
 
 
 def make_on_living(name: str, make: Callable[[list[int]], None], first: int = 0) -> None:

@@ -65,6 +65,9 @@ class Counter(_engine.CounterHandle, Container):
         while (first := self.next(step)) < n:
             yield from range(first, min(first + step, n))
 
+    def _described(self) -> str:
+        return f"<acp_mpi.Counter on rank {_engine.query_rank(self.ga)}: {self.read()}>"
+
     def statistics(self) -> CounterStatistics:
         """Return where it is and its value."""
         return CounterStatistics(_engine.query_rank(self.ga), self.read())

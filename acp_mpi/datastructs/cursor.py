@@ -75,4 +75,4 @@ class Cursor(Generic[T]):
         return hash((self.sequence, self.index))
 
     def __repr__(self) -> str:
-        return f"<acp_mpi.Cursor {self.index} of {self.sequence!r}>"
+        return f"<acp_mpi.Cursor {self.index} of {self.sequence._identity()}>"

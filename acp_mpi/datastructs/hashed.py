@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, SupportsIndex
 
 from acp_mpi.datastructs.codecs import OBJECT, as_array, codec_from, codec_of, key_at, note_of
-from acp_mpi.datastructs.container import MOST_RANKS, K, V, count_of, destroy_parts, make_on_living
+from acp_mpi.datastructs.container import (
+    MOST_RANKS,
+    K,
+    V,
+    count_of,
+    destroy_parts,
+    make_on_living,
+    shown,
+)
 from acp_mpi.datastructs.hashed_copies import BATCH, STRIPES, HashedCopies
 from acp_mpi.datastructs.key_cursor import KeyCursor
 from acp_mpi.datastructs.local import Local
@@ -154,6 +162,10 @@ class Hashed(HashedCopies[K, V]):
 
     def __len__(self) -> int:
         return self.size()
+
+    def _described(self) -> str:
+        count = self._size_of("size")
+        return self._containing(self.ranks, count, shown(self._elements(), count, "{:}"))
 
     def empty(self) -> bool:
         """Return whether there are no elements."""

@@ -91,4 +91,4 @@ class KeyCursor(Generic[K, V]):
 
     def __repr__(self) -> str:
         place = "the end" if self.is_end else f"{self.key!r}"
-        return f"<acp_mpi.KeyCursor at {place} of {self._owner!r}>"
+        return f"<acp_mpi.KeyCursor at {place} of {self._owner._identity()}>"

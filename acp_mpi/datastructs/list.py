@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self, SupportsIndex, overload
 
-from acp_mpi.datastructs.container import NOTHING, PlainKey, T
+from acp_mpi.datastructs.container import NOTHING, PlainKey, T, shown
 from acp_mpi.datastructs.list_copies import ListCopies
 from acp_mpi.datastructs.list_order import comparing, keys_of, merged, ordered
 from acp_mpi.datastructs.list_writing import ANY, list_of
@@ -289,6 +289,10 @@ class List(ListCopies[T]):
         iteration stood at were taken out.
         """
         return self._values("List iteration", 0)
+
+    def _described(self) -> str:
+        count = len(self)
+        return self._containing([_engine.query_rank(self.ga)], count, shown(self, count))
 
     def to_list(self) -> list[T]:
         """Return all elements as a Python list. As iteration."""

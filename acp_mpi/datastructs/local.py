@@ -85,4 +85,4 @@ class Local(Generic[K, V]):
         return ((k, v) for k, v in other._elements() if owner._part_of(k) in wanted)
 
     def __repr__(self) -> str:
-        return f"<local part of {self._owner!r}>"
+        return f"<local part of {self._owner._identity()}>"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self, SupportsIndex
 
-from acp_mpi.datastructs.container import NOTHING, T, count_of
+from acp_mpi.datastructs.container import NOTHING, SHOWN, T, count_of, shown
 from acp_mpi.datastructs.cursor import Cursor
 from acp_mpi.datastructs.elements import (
     array_of,
@@ -278,6 +278,12 @@ class Sequence(SequenceCopies[T], collections.abc.Sequence[T]):
         return unpack_many(self._element, data, count)
 
     to_list = tolist
+
+    def _described(self) -> str:
+        count = len(self)
+        data, some = self._slice_bytes(f"{type(self).__name__}.__repr__", slice(SHOWN))
+        elements = shown(unpack_many(self._element, data, some), count)
+        return self._containing([_engine.query_rank(self.ga)], count, elements)
 
     def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
         """Return the first index of `value` from `start` up to `stop`. ValueError."""

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, SupportsIndex, overload
 
 from acp_mpi.datastructs.codecs import bytes_of
-from acp_mpi.datastructs.container import K, PlainKey, T, listed
+from acp_mpi.datastructs.container import K, PlainKey, T, listed, shown
 from acp_mpi.datastructs.hashed import Hashed
 from acp_mpi.engine import _engine
 
@@ -65,6 +65,10 @@ class Set(_engine.SetMethods[K], Hashed[K, bytes], AbstractSet[K]):
     def _from_iterable(cls, keys: Iterable[T]) -> set[T]:
         """Return the result of `&` and the like: of this process alone, as any other result."""
         return set(keys)
+
+    def _described(self) -> str:
+        count = self.size()
+        return self._containing(self.ranks, count, shown(self, count, "{}"))
 
     def to_set(self) -> set[K]:
         """Return all keys as a Python set. Not at one instant."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from operator import index
 from typing import Any, SupportsIndex
 
-from acp_mpi.datastructs.container import Container, destroy_parts, make_on_living
+from acp_mpi.datastructs.container import Container, destroy_parts, make_on_living, on
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError
 
@@ -96,6 +96,10 @@ class Workspace(_engine.WorkspaceHandle, Container):
         return self._total
 
     __len__ = size
+
+    def _described(self) -> str:
+        ranks = {_engine.query_rank(ga) for ga, _ in self._parts}
+        return f"<acp_mpi.Workspace of {self._total} bytes {on(ranks)}>"
 
     @property
     def default_size(self) -> int:

@@ -323,9 +323,10 @@ def test_a_cursor_is_read_and_its_steps_are_counted(numbers):
             with pytest.raises(AttributeError):
                 setattr(cursor, name, 3)
         assert (cursor.key, cursor.value, numbers[1]) == (1, 2, 2)
-        assert repr(cursor) == f"<acp_mpi.KeyCursor at 1 of {numbers!r}>"
-        assert repr(numbers.end()) == f"<acp_mpi.KeyCursor at the end of {numbers!r}>"
-        assert repr(numbers.local) == f"<local part of {numbers!r}>"
+        name = f"<acp_mpi.Map at {numbers.ga:#x}>"
+        assert repr(cursor) == f"<acp_mpi.KeyCursor at 1 of {name}>"
+        assert repr(numbers.end()) == f"<acp_mpi.KeyCursor at the end of {name}>"
+        assert repr(numbers.local) == f"<local part of {name}>"
         for wrong in ("a", 0.5, None):
             with refused(TypeError, "Cursor.advance", repr(wrong)):
                 cursor.advance(wrong)

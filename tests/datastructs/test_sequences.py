@@ -259,7 +259,6 @@ def test_handles_travel_and_use_after_destroy_is_an_error_everywhere(kind):
     assert theirs.tolist() == [0, 0, 0]
     again = kind.attach(theirs.ga)
     assert (again, again.dtype) == (theirs, np.dtype("h"))
-    assert f"{theirs.ga:#x}" in repr(theirs)
     other = acp.Deque if kind is acp.Vector else acp.Vector
     with refused(acp.AddressError, f"{other.__name__}.attach", kind.__name__):
         other.attach(theirs.ga)

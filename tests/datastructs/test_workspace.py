@@ -228,7 +228,6 @@ def test_it_travels_and_ends_everywhere():
     mine = pickle.loads(pickle.dumps(acp.Workspace(500, start_rank=acp.rank())))
     again = acp.Workspace.attach(mine.ga)
     assert again == mine
-    assert hex(mine.ga) in repr(mine)
     again.write(b"there", 495)
     others = acp.allgather(mine)
     for other in others:

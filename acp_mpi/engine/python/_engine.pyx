@@ -68,3 +68,5 @@ include "channel_errors.pxi"
 include "channel_views.pxi"
 include "channel_segments.pxi"
 include "channel_request.pxi"
+
+include "public.pxi"

@@ -100,7 +100,7 @@ cdef class ListCursor:  # type: Generic[_T]
         return hash((self.list, self.id))
 
     def __repr__(self):
-        return f"<acp_mpi.ListCursor {self.at.node:#x} of {self.list!r}>"
+        return f"<acp_mpi.ListCursor {self.at.node:#x} of {self.list._identity()}>"
 
 
 cdef ListCursor cursor_at(ListReader list, list_id at):

@@ -51,14 +51,42 @@ cdef int ended(str function, int status, int64_t rank=-1) except -1:
     raise_status(function, status, rank)
 
 
+cdef int64_t glance_end = 0  # of a glance under way; 0: there is none
+cdef unsigned long glancer   # its thread
+
+
+cdef inline int64_t patience(int64_t limit) noexcept:
+    if glance_end == 0 or glancer != PyThread_get_thread_ident():
+        return limit
+    return min(limit, left_until(glance_end))
+
+
+def glance(look: Callable[[], str], double seconds) -> str:
+    """Return what `look` returns; nothing if it fails, or any operation of it takes longer.
+
+    Operations that it leaves go on. Nothing, too, inside of another glance.
+    """
+    global glance_end, glancer
+    if engine == NULL or glance_end:
+        return ""
+    glancer, glance_end = PyThread_get_thread_ident(), clock() + <int64_t>(seconds * 1e9)
+    try:
+        return look()
+    except Exception:
+        return ""
+    finally:
+        glance_end = 0
+
+
 cdef int wait_for_room(str function) except -1:
     # Signals first: room may be there, and the caller lack a lock whose holder has been stopped.
     cdef int rc
     if signals_raised():
         return -1
     cdef acp_engine *e = hold(function)
+    cdef int64_t limit = patience(ACP_FOREVER)
     with nogil:
-        rc = acp_wait_room(e, ACP_FOREVER)
+        rc = acp_wait_room(e, limit)
     acp_engine_exit(e)
     ended(function, rc)
     need(function)  # another thread may have finalized meanwhile
@@ -71,6 +99,7 @@ cdef int end_alone(str function, uint64_t handle, int64_t limit, object used=Non
     # `used`: what the operation reads or writes, which it keeps should it outlive this call.
     cdef int rc
     cdef acp_engine *e = hold(function)
+    limit = patience(limit)
     with nogil:
         rc = acp_wait(e, handle, limit)
     acp_engine_exit(e)

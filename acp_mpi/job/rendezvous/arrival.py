@@ -41,17 +41,6 @@ class Coming:
         return (rank for rank in range(self.size) if rank not in self.rows)
 
 
-def ranges(ranks: Iterable[int]) -> str:
-    """Say ranks as ranges: 0-3, 7."""
-    spans: list[list[int]] = []
-    for rank in sorted(ranks):
-        if spans and rank == spans[-1][1] + 1:
-            spans[-1][1] = rank
-        else:
-            spans.append([rank, rank])
-    return ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in spans)
-
-
 def places(origins: Mapping[int, str], most: int = 4) -> str:
     """Say where ranks came from, a few of many."""
     different = list(dict.fromkeys(origins[rank] for rank in sorted(origins)))

@@ -5,8 +5,9 @@ from typing import Protocol, TypeAlias
 
 from acp_mpi.errors import Error
 from acp_mpi.job.rendezvous.announcement import Announcement
-from acp_mpi.job.rendezvous.arrival import Coming, ranges
+from acp_mpi.job.rendezvous.arrival import Coming
 from acp_mpi.job.rendezvous.membership import RANKS_MAX, check_group
+from acp_mpi.util.text import ranges
 
 Come: TypeAlias = Mapping[str, Coming]
 

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 from acp_mpi.errors import Error
 from acp_mpi.job.rendezvous.announcement import Announcement
-from acp_mpi.job.rendezvous.arrival import Arrival, Coming, places, ranges
+from acp_mpi.job.rendezvous.arrival import Arrival, Coming, places
 from acp_mpi.job.rendezvous.expectation import Expectation, Names, Number
 from acp_mpi.job.rendezvous.membership import Membership
+from acp_mpi.util.text import ranges
 
 _MOST_GROUPS = 32  # that a report names one by one
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from acp_mpi.errors import Error
-from acp_mpi.job.rendezvous.arrival import ranges
 from acp_mpi.launch.macprun import control
 from acp_mpi.launch.macprun.ranks import Ranks, line
 from acp_mpi.util import usage
+from acp_mpi.util.text import ranges
 
 
 def main(command: str, argv: Sequence[str]) -> int:

@@ -2,8 +2,9 @@
 
 from acp_mpi.errors import Error
 from acp_mpi.job.rendezvous.announcement import Announcement, own
-from acp_mpi.job.rendezvous.arrival import Coming, places, ranges
+from acp_mpi.job.rendezvous.arrival import Coming, places
 from acp_mpi.job.rendezvous.membership import Membership
+from acp_mpi.util.text import ranges
 
 
 class Newcomers:
