@@ -74,7 +74,7 @@ struct wire *connection_call(acp_engine *e, struct link *link, uint32_t attempt)
 {
     struct sockaddr_storage s;
     struct peer *p = link->peer;
-    socklen_t size = listen_endpoint(e, p, link->color % ACP_COLORS, attempt, &s);
+    socklen_t size = listen_endpoint(e, p, link->color, attempt, &s);
     int fd = socket(s.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return NULL;

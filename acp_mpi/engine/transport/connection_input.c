@@ -129,7 +129,7 @@ static void handshake_step(acp_lane *lane, struct wire *wire, unsigned char *buf
 static void note_input(acp_engine *e, struct wire *wire)
 {
     e->tcp.talker = e->tcp.last_input == wire ? wire : NULL;
-    e->tcp.last_input = link_is_long(wire->link) ? NULL : wire; /* other connections are read in turn with it */
+    e->tcp.last_input = wire;
 }
 
 static bool readable(acp_lane *lane, struct wire *wire)
@@ -143,10 +143,7 @@ static bool readable(acp_lane *lane, struct wire *wire)
         return true;
     }
     wire->in_end = 0;
-    size_t most = IN_BUFFER - have;
-    if (link_is_long(wire->link) && most > TURN_BYTES)
-        most = TURN_BYTES;
-    ssize_t n = recv(wire->fd, buffer + have, most, MSG_DONTWAIT);
+    ssize_t n = recv(wire->fd, buffer + have, IN_BUFFER - have, MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
         link_broken(lane, wire);
         free(buffer);

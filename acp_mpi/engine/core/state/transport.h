@@ -14,10 +14,6 @@ struct outbox_block;
 struct peer;
 struct wire;
 
-/* Of each color two links: long transfers have their own, so that a small operation does not wait behind the bytes that
- * are queued for one, here, in the network and at the receiver. */
-#define LINK_LONG ACP_COLORS /* added to the color of a link */
-#define LINK_COLORS (2 * ACP_COLORS)
 #define LISTENERS 6u /* loopback and the addresses that a row has room for */
 #define COMPANY_NS 40000u /* longest delay, ns, of a small frame, so that later ones can share its system call */
 
@@ -68,7 +64,7 @@ struct peer_ring {
 
 /* Of a peer. */
 struct peer_tcp {
-    struct link *links[LINK_COLORS];
+    struct link *links[ACP_COLORS];
 };
 
 #endif
