@@ -42,10 +42,11 @@ test-matrix: environments ## ranks x MPI x road, every pair covered; what CI add
 	@.venv/mpich/bin/python tests/run.py --both --matrix
 	@.venv/mpich/bin/python tests/environments.py openmpi41
 
-test-all: environments ## every combination, slow tests too; three more MPIs
+test-all: environments ## every combination, slow tests too; four more MPIs, wheels
 	@.venv/mpich/bin/python tests/run.py --both --all
 	@$(MAKE) --no-print-directory -C tests/engine aarch64 TESTS="$(addprefix test_,digest stream reduction map list sequence)"
-	@.venv/mpich/bin/python tests/environments.py openmpi41 impi mpich42
+	@.venv/mpich/bin/python tests/environments.py openmpi41 impi mpich42 mpichabi
+	@$(MAKE) --no-print-directory wheels WHEELS=--twice
 
 campaign: environments ## repeat what fails rarely: starts, kills, contention; fuzzers, mutants
 	@.venv/mpich/bin/python tests/run.py --both --campaign

