@@ -162,7 +162,8 @@ static bool has_free_slot(acp_channel *c)
     channel_leave(c);
     if (now - taken > c->shape.slots) /* damaged */
         return false;
-    atomic_store(&c->taken, now);
+    transaction_fault_point();
+    atomic_compare_exchange_strong(&c->taken, &taken, now); /* another thread may have seen more meanwhile */
     return next - now < c->shape.slots;
 }
 
@@ -212,8 +213,9 @@ static uint64_t out_of(acp_channel *c)
     if (ring) {
         uint64_t now = atomic_load(&ring->taken);
         channel_leave(c);
-        if (now - taken <= next - taken) /* else damaged */
-            atomic_store(&c->taken, taken = now);
+        transaction_fault_point();
+        if (now - taken <= next - taken && atomic_compare_exchange_strong(&c->taken, &taken, now)) /* else damaged */
+            taken = now;
     }
     return next > taken ? next - taken : 0; /* that under way may have come back already */
 }

@@ -164,6 +164,68 @@ static void written(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *l
     CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
 }
 
+static _Thread_local struct looker *held_up;
+
+/* A thread that looks at a sender's end, and is held up before it notes what it has seen there. */
+struct looker {
+    acp_channel *end;
+    bool by_state;
+    _Atomic bool here, goes_on;
+};
+
+void transaction_fault_point(void)
+{
+    if (!held_up)
+        return;
+    held_up->here = true;
+    while (!held_up->goes_on)
+        sched_yield();
+}
+
+static void *look(void *context)
+{
+    struct looker *l = context;
+    acp_channel_look out;
+    held_up = l;
+    if (l->by_state)
+        acp_channel_state(l->end);
+    else
+        acp_channel_look_at(l->end, &out);
+    l->here = true;
+    return NULL;
+}
+
+/* Slots that have come back stay free when a thread that has seen fewer goes on late. */
+static void late_looks(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    const uint32_t both[] = {0, 1};
+    (void)c;
+    for (uint32_t i = 0; i < 2 && rank < 2; i++) {
+        acp_channel *end = channel_end_open(lane, 1 - rank, shapes[1], rank == 0);
+        struct looker l = {.end = end, .by_state = i};
+        pthread_t thread;
+        for (uint64_t n = 0; n < 2 - rank; n++)
+            (rank ? take_one : send_one)(end, &shapes[1], n);
+        CHECK(acp_barrier(e, both, 2, 0, ACP_FOREVER) == ACP_OK);
+        if (rank == 0)
+            CHECK(pthread_create(&thread, NULL, look, &l) == 0);
+        while (rank == 0 && !l.here)
+            sched_yield();
+        for (uint64_t n = 2 - rank; n < 10; n++)
+            (rank ? take_one : send_one)(end, &shapes[1], n);
+        CHECK(acp_barrier(e, both, 2, 0, ACP_FOREVER) == ACP_OK);
+        l.goes_on = true;
+        if (rank == 0) {
+            CHECK(pthread_join(thread, NULL) == 0);
+            CHECK(acp_channel_open(end, 20000000000) == ACP_OK);
+            acp_channel_give_turn(end);
+        }
+        CHECK(acp_barrier(e, both, 2, 0, ACP_FOREVER) == ACP_OK);
+        acp_channel_free(end);
+    }
+    CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
+}
+
 /* A stamp has 24 bits of the number of its message. */
 static void numbers_wrap(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
@@ -252,7 +314,7 @@ static void segments(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *
 
 int main(void)
 {
-    static const cluster_body bodies[] = {stream, many, views, written, numbers_wrap, unequal, segments};
+    static const cluster_body bodies[] = {stream, many, views, late_looks, written, numbers_wrap, unequal, segments};
     cluster_by_every_road(bodies, sizeof bodies / sizeof *bodies);
     printf("channels by %u ways\n", (unsigned)CLUSTER_WAYS);
     return 0;
