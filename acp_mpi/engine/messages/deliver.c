@@ -47,7 +47,7 @@ static int take_block(acp_lane *lane, struct landing *l)
         return rc;
     uint64_t block = __atomic_load_n(&letter->block, __ATOMIC_RELAXED);
     if (!mailbox_block_in(l->heap, block, l->size))
-        return lane_fail(lane, ACP_E_DAMAGED, 0, l->size);
+        return mailbox_damaged(lane, l->to, l->size);
     l->how = FILL_BLOCK;
     l->base = l->heap->base + block;
     __atomic_store_n(&letter->place, PLACE_BLOCK, __ATOMIC_RELEASE);
@@ -65,7 +65,7 @@ static int look_at_buffer(acp_lane *lane, struct landing *l, uint64_t *room)
     if (sealed == mailbox_room_sealed(*room, l->buffer, l->global))
         return ACP_OK;
     l->buffer = l->global = 0;
-    return lane_fail(lane, ACP_E_DAMAGED, 0, l->size);
+    return mailbox_damaged(lane, l->to, l->size);
 }
 
 static int into_buffer(struct landing *l, int how)

@@ -8,6 +8,7 @@
 #include "memory/transaction_lock.h"
 #include "peers/newcomers.h"
 #include "peers/peer.h"
+#include "peers/rank_table.h"
 
 #include <string.h>
 
@@ -238,6 +239,13 @@ void mailbox_unlink(struct hold *hold, struct letter *letter)
         count_kept(hold, letter, -1);
     transaction_set(hold, &letter->list, AMONG_NONE);
     transaction_set(hold, count, *count - 1);
+}
+
+int mailbox_damaged(acp_lane *lane, const struct peer *p, uint64_t size)
+{
+    lane_fail(lane, ACP_E_DAMAGED, 0, size);
+    lane->fault.rank = rank_table_rank(lane->engine, p->slot);
+    return ACP_E_DAMAGED;
 }
 
 bool mailbox_filler_lost(acp_engine *e, const struct letter *l)

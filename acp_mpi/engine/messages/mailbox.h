@@ -27,13 +27,15 @@ struct peer;
 #define MAIL_SHARED ((uint64_t)48 << 10) /* from here on a sender and a waiting receiver copy together */
 #define MAIL_BOUND ((uint64_t)64 << 20) /* unless less is wanted, or the heap is small */
 
+/* Values that a wild pointer hardly writes; no flipped bit makes one of another. */
 enum letter_state {
     LETTER_FREE = 0,
-    LETTER_POSTED,  /* a receive; nothing has come */
-    LETTER_FILLING, /* a message with bytes under way */
-    LETTER_DONE,
-    LETTER_LOST, /* its bytes will never come */
-    LETTER_REFUSED, /* a receive of another type than a message; it has that envelope */
+    LETTER_POSTED = 0x6c657403,  /* a receive; nothing has come */
+    LETTER_FILLING = 0x6c657405, /* a message with bytes under way */
+    LETTER_DONE = 0x6c657406,
+    LETTER_LOST = 0x6c657409,    /* its bytes will never come */
+    LETTER_REFUSED = 0x6c65740a, /* a receive of another type than a message; it has that envelope */
+    LETTER_DAMAGED = 0x6c65740c, /* no entry has it: what stands there is none of the others */
 };
 
 enum letter_place { /* where the bytes of a message are */
@@ -158,6 +160,9 @@ bool mailbox_context_ended(const struct mailbox *box, uint64_t context);
 /* Has the filler of an entry died? From now on this process registers for that. */
 bool mailbox_filler_lost(acp_engine *e, const struct letter *letter);
 
+/* Fails with ACP_E_DAMAGED, and the rank in whose memory that is. */
+int mailbox_damaged(acp_lane *lane, const struct peer *p, uint64_t size);
+
 /* Entries and lists */
 void mailbox_create(const struct heap *h, uint64_t bound); /* of a new heap; 0: the default bound */
 struct letter *mailbox_entry(const struct heap *h, uint64_t at); /* NULL: none can be there */
@@ -192,7 +197,8 @@ static inline bool mailbox_circles(struct mailbox_walk *w, uint64_t at)
 
 static inline enum letter_state mailbox_entry_state(const struct letter *letter)
 {
-    return (enum letter_state)__atomic_load_n(&letter->state, __ATOMIC_ACQUIRE);
+    uint64_t is = __atomic_load_n(&letter->state, __ATOMIC_ACQUIRE);
+    return is >> 32 ? LETTER_DAMAGED : (enum letter_state)is;
 }
 
 /* Most bytes of the buffer of a receive, with a check: nobody writes where a wild pointer has put its address. */

@@ -15,11 +15,6 @@
 #include "peers/peer.h"
 #include "peers/peer_liveness.h"
 
-static int damaged(struct hold *hold)
-{
-    return lane_fail(hold->lane, ACP_E_DAMAGED, 0, 0);
-}
-
 static int bring_one(struct hold *hold, struct peer *to, struct pair_ring *ring, const struct ring_line *lines,
                      uint64_t at, uint64_t size)
 {
@@ -38,7 +33,7 @@ static int bring_some(struct hold *hold, struct peer *to, struct pair_ring *ring
     enum ring_state state;
     int rc = ACP_OK;
     while (rc == ACP_OK && (state = pair_ring_state(lines, at, &size)) != RING_EMPTY) {
-        rc = state == RING_FULL ? bring_one(hold, to, ring, lines, at, size) : damaged(hold);
+        rc = state == RING_FULL ? bring_one(hold, to, ring, lines, at, size) : mailbox_damaged(hold->lane, to, 0);
         if (rc == ACP_OK)
             at += pair_ring_count(size);
     }
@@ -53,12 +48,12 @@ static int bring_all(struct hold *hold, struct peer *to, struct pair_ring *ring,
     for (;;) {
         uint64_t word = __atomic_load_n(&ring->taken, __ATOMIC_SEQ_CST), at, size;
         if (!pair_ring_unseal(word, &at))
-            return damaged(hold);
+            return mailbox_damaged(hold->lane, to, 0);
         enum ring_state state = pair_ring_state(lines, at, &size);
         if (!(word & RING_BUSY) && state != RING_FULL) {
             if (__atomic_load_n(&ring->taken, __ATOMIC_SEQ_CST) != word)
                 continue;
-            return state == RING_EMPTY ? ACP_OK : damaged(hold);
+            return state == RING_EMPTY ? ACP_OK : mailbox_damaged(hold->lane, to, 0);
         }
         if (!(word & RING_BUSY) && !__atomic_compare_exchange_n(&ring->taken, &word, word | RING_BUSY, false,
                                                                 __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
@@ -85,7 +80,8 @@ int pair_ring_deliver_all(struct hold *hold)
     for (; owned && rc == ACP_OK; owned &= owned - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(owned);
         const struct ring_line *lines = pair_ring_lines(hold->heap, &all->rings[i]);
-        rc = lines && is_owned(e, &all->rings[i], i) ? bring_all(hold, e->job.own, &all->rings[i], lines) : damaged(hold);
+        rc = lines && is_owned(e, &all->rings[i], i) ? bring_all(hold, e->job.own, &all->rings[i], lines)
+                                                     : mailbox_damaged(hold->lane, e->job.own, 0);
     }
     return rc;
 }
@@ -143,11 +139,11 @@ int pair_ring_deliver_own(acp_lane *lane, struct peer *to)
     uint64_t taken, sent = atomic_load_explicit(&s->sent, memory_order_relaxed);
     bool good = pair_ring_unseal(__atomic_load_n(&s->ring->taken, __ATOMIC_ACQUIRE), &taken) &&
                 sent - taken <= RING_LINES;
-    rc = good ? bring_all(&hold, to, s->ring, s->lines) : damaged(&hold);
+    rc = good ? bring_all(&hold, to, s->ring, s->lines) : mailbox_damaged(lane, to, 0);
     /* The lane that fills it fills nothing now: a message that was not there has been written over. */
     if (rc == ACP_OK && lane->index == LANE_CALLER &&
         __atomic_load_n(&s->ring->taken, __ATOMIC_ACQUIRE) != pair_ring_sealed(sent))
-        rc = damaged(&hold);
+        rc = mailbox_damaged(lane, to, 0);
     transaction_leave(&hold);
     return rc;
 }

@@ -218,7 +218,8 @@ bool recv_follow(acp_request *r)
     return helped || r->copied > copied;
 }
 
-/* The state of an entry; LOST also if the rank that brings the bytes, or should, is dead or in finalize. */
+/* The state of an entry; LOST also if the rank that brings the bytes, or should, is dead or in finalize; DAMAGED if
+ * something else has written there, for then no end of it may come. */
 enum letter_state recv_state(const acp_request *r)
 {
     acp_engine *e = r->engine;
@@ -231,6 +232,8 @@ enum letter_state recv_state(const acp_request *r)
         lost = mailbox_filler_lost(e, l);
     else if (state == LETTER_POSTED && (e->job.departed || e->job.leavers))
         lost = r->any ? any_source_lost(e, r->among) : r->peer && peer_gone(e, r->peer) != ACP_OK;
+    else if (state != LETTER_POSTED && state != LETTER_LOST && state != LETTER_REFUSED)
+        return LETTER_DAMAGED;
     if (!lost)
         return state;
     /* The message may have come in between: a dead process brings no more. */

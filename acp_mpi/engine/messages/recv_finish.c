@@ -91,7 +91,7 @@ const void *acp_request_data(acp_lane *lane, acp_request *r)
         return pull_wholly(lane, r) == ACP_OK ? r->own : NULL;
     if (can_be_there(h, l, l->size))
         return l->place == PLACE_BLOCK ? h->base + l->block : l->data;
-    lane_fail(lane, ACP_E_DAMAGED, 0, l->size);
+    mailbox_damaged(lane, lane->engine->job.own, l->size);
     return NULL;
 }
 
@@ -103,7 +103,7 @@ static int finish(acp_lane *lane, acp_request *r, struct letter *l)
     if (l->place == PLACE_HELD) {
         rc = pull_wholly(lane, r);
     } else if (!can_be_there(mailbox_heap(lane->engine, lane->engine->job.own), l, size)) {
-        rc = lane_fail(lane, ACP_E_DAMAGED, 0, size);
+        rc = mailbox_damaged(lane, lane->engine->job.own, size);
     } else if (l->place == PLACE_INLINE && r->buffer && size) {
         memcpy(r->buffer, l->data, size);
     } else {
@@ -143,6 +143,23 @@ static int withdraw(acp_lane *lane, acp_request *r)
     return why;
 }
 
+/* Its entry is not used again, nor its block: a sender may still write there. It is taken out of the list in which
+ * messages would meet it. */
+static int damaged(acp_lane *lane, struct heap *h, struct letter *l)
+{
+    struct hold hold;
+    int rc = l->list == AMONG_RECEIVES || l->list == AMONG_WILD ? ACP_E_BUSY : ACP_E_HANDLE;
+    while (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
+        rc = transaction_enter(&hold, lane, &mailbox_of(h)->section, h, mail_match_patience(lane));
+    if (rc == ACP_OK) {
+        transaction_begin(&hold);
+        mailbox_unlink(&hold, l);
+        transaction_commit(&hold);
+        transaction_leave(&hold);
+    }
+    return mailbox_damaged(lane, lane->engine->job.own, 0);
+}
+
 static int receive_end(acp_lane *lane, acp_request *r, acp_envelope *got)
 {
     acp_engine *e = lane->engine;
@@ -167,6 +184,8 @@ static int receive_end(acp_lane *lane, acp_request *r, acp_envelope *got)
     if (got)
         mail_match_envelope(l, got);
     enum letter_state state = recv_state(r);
+    if (unlikely(state == LETTER_DAMAGED))
+        return damaged(lane, h, l);
     rc = state == LETTER_DONE ? finish(lane, r, l)
          : state == LETTER_REFUSED ? lane_fail(lane, ACP_E_TYPE, 0, l->size) : lost(lane, r);
     give_block(lane, h, l);

@@ -1,0 +1,138 @@
+/* A wild pointer has written into a mailbox: calls end, with an error that names the rank whose memory that is, nobody
+ * writes to a wrong address, and later messages come. */
+#include "cluster/mailing.h"
+#include "messages/request.h"
+
+#include <unistd.h>
+
+enum { TAG = 5, BYTES = 5000 };
+
+static struct cluster cluster;
+static unsigned char in[BYTES], out[BYTES];
+
+static acp_engine *owner(void)
+{
+    return cluster.engines[0];
+}
+
+static struct mailbox *box(void)
+{
+    return mailbox_of(mailbox_heap(owner(), owner()->job.own));
+}
+
+static struct letter *entry(uint64_t at)
+{
+    return mailbox_entry(mailbox_heap(owner(), owner()->job.own), at);
+}
+
+static struct letter *kept_first(void)
+{
+    return entry(box()->arrivals.first);
+}
+
+static acp_request *expect(int64_t source, int64_t tag)
+{
+    return ireceive(acp_engine_lane(owner()), source, tag, in, BYTES);
+}
+
+static void ends_damaged(acp_request *r)
+{
+    acp_lane *lane = acp_engine_lane(owner());
+    CHECK(acp_request_wait(owner(), r, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_request_end(lane, r, NULL) == ACP_E_DAMAGED && lane->fault.rank == 0);
+}
+
+static void a_message_comes(int64_t tag)
+{
+    acp_request *r = expect(1, tag);
+    memset(in, 0, BYTES);
+    post_message(acp_engine_lane(cluster.engines[1]), 0, tag, out, BYTES);
+    CHECK(receive_end_of(acp_engine_lane(owner()), r).size == BYTES && !memcmp(in, out, BYTES));
+}
+
+static void *write_late(void *state)
+{
+    usleep(20000);
+    __atomic_store_n((uint64_t *)state, 0, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+static void the_state_of_a_receive(void)
+{
+    static const uint64_t rubbish[] = {0, 1, 2, 3, 4, 0x2020202020202020, UINT64_MAX, LETTER_DONE ^ 1,
+                                       LETTER_POSTED ^ 4, LETTER_POSTED + 8, (uint64_t)1 << 40 | LETTER_DONE};
+    for (uint32_t i = 0; i < sizeof rubbish / sizeof *rubbish; i++) {
+        acp_request *r = expect(i % 2 ? 1 : ACP_ANY, TAG);
+        r->letter->state = rubbish[i];
+        ends_damaged(r);
+        a_message_comes(TAG);
+    }
+    pthread_t thread;
+    acp_request *r = expect(1, TAG);
+    CHECK(pthread_create(&thread, NULL, write_late, &r->letter->state) == 0);
+    ends_damaged(r);
+    pthread_join(thread, NULL);
+    a_message_comes(TAG);
+}
+
+static void the_buffer_of_a_receive(void)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        acp_lane *lane = acp_engine_lane(cluster.engines[1]);
+        acp_envelope m = {.tag = TAG, .size = BYTES};
+        acp_request *r = expect(1, TAG), *sent = NULL;
+        *(i == 0 ? &r->letter->buffer : i == 1 ? &r->letter->room : &r->letter->global) ^= (uint64_t)1 << 20;
+        CHECK(AGAIN(acp_send(lane, 0, &m, out, &sent)) == ACP_E_DAMAGED && !sent && lane->fault.rank == 0);
+        CHECK(acp_request_wait(owner(), r, ACP_FOREVER) == ACP_OK);
+        CHECK(acp_request_end(acp_engine_lane(owner()), r, NULL) != ACP_OK);
+        a_message_comes(TAG);
+    }
+}
+
+static void the_block_of_a_message(void)
+{
+    static const uint64_t rubbish[] = {37, 0x2020202020202020, UINT64_MAX - 7};
+    for (uint32_t i = 0; i < sizeof rubbish / sizeof *rubbish; i++) {
+        post_message(acp_engine_lane(cluster.engines[1]), 0, TAG, out, BYTES);
+        CHECK(kept_first()->place == PLACE_BLOCK);
+        kept_first()->block = rubbish[i];
+        ends_damaged(expect(1, TAG));
+        a_message_comes(TAG);
+    }
+}
+
+/* With counts that bound nothing any more. */
+static void circles(void)
+{
+    acp_lane *lane = acp_engine_lane(owner());
+    acp_envelope want = {.source = ACP_ANY, .tag = 99}, found;
+    acp_request *wild = expect(ACP_ANY, 30), *other = expect(ACP_ANY, 31);
+    for (uint32_t i = 0; i < 5; i++)
+        post_message(acp_engine_lane(cluster.engines[1]), 0, TAG, out, 8);
+    struct letter *second = entry(kept_first()->arrival.next);
+    second->arrival.next = second->link.next = box()->arrivals.first;
+    wild->letter->link.next = mailbox_entry_offset(mailbox_heap(owner(), owner()->job.own), wild->letter);
+    box()->kept = box()->posted = UINT64_MAX / 2;
+    CHECK(AGAIN(acp_probe(lane, &want, &found, NULL)) == ACP_E_HANDLE);
+    want.source = 1;
+    want.tag = TAG;
+    CHECK(AGAIN(acp_probe(lane, &want, &found, NULL)) == ACP_OK && found.size == 8);
+    post_message(acp_engine_lane(cluster.engines[1]), 0, 32, out, 8); /* along the receives of any rank */
+    acp_request_cancel(lane, other);
+    acp_request_cancel(lane, wild);
+    acp_request_end(lane, other, NULL);
+    acp_request_end(lane, wild, NULL);
+}
+
+int main(void)
+{
+    for (uint32_t i = 0; i < BYTES; i++)
+        out[i] = (unsigned char)(i * 7 + 1);
+    cluster_start(&cluster, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    the_state_of_a_receive();
+    the_buffer_of_a_receive();
+    the_block_of_a_message();
+    circles();
+    cluster_stop(&cluster);
+    return 0;
+}
