@@ -28,6 +28,7 @@
 #include "messages/flow_recv.h"
 #include "messages/flows.h"
 #include "messages/message_send_queue.h"
+#include "messages/pair_ring_deliver.h"
 #include "messages/purge.h"
 #include "messages/sender_heap.h"
 #include "mpi_window/target_assist.h"
@@ -151,6 +152,21 @@ static const struct poller unlocked[] = {
     {NULL, NULL},
 };
 
+/* What has been sent may have been lost. No reset is near meanwhile; another thread may have what is needed: then later. */
+static void doubt(acp_engine *e)
+{
+    doubt_commands(e);
+    acp_lane *lane = acp_lane_take(e);
+    if (lane && schedule_try_lock(e)) {
+        lane->hurries = true;
+        pair_ring_deliver_doubt(lane);
+        lane->hurries = false;
+        schedule_unlock(e);
+    }
+    if (lane)
+        acp_lane_give(lane);
+}
+
 static void watch(acp_engine *e)
 {
     peer_liveness_watch(e);
@@ -191,7 +207,7 @@ const struct upcalls acp_upcalls = {
     .release = link_io_release,
     .ask = link_io_ask,
     .watch = watch,
-    .doubt = doubt_commands,
+    .doubt = doubt,
     .short_lasts = link_short_lasts,
     .pause = window_pause,
     .giver_ready = attach_giver_serve,

@@ -129,6 +129,7 @@ static bool run_stopped(void *context)
 static int wait_long(acp_collective *c, int64_t timeout_ns)
 {
     uint64_t start = linux_now_ns();
+    bool told = false;
     for (;;) {
         if (schedule_overdue(c))
             schedule_watch(c);
@@ -138,6 +139,8 @@ static int wait_long(acp_collective *c, int64_t timeout_ns)
         int rc = wait_ready(c->engine, run_stopped, c, slice, ACP_DOING_COLLECTIVE);
         if (rc != ACP_E_TIMEOUT || slice == left || left < 0)
             return rc;
+        if (wait_told(c->engine, start, &told))
+            return ACP_E_INTERRUPTED;
     }
 }
 
@@ -166,6 +169,7 @@ int acp_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count,
     struct any_wait w = {collectives, others, collective_count, other_count};
     uint64_t start = linux_now_ns();
     acp_doing doing = collective_count ? ACP_DOING_COLLECTIVE : ACP_DOING_SEND;
+    bool told = false;
     for (uint32_t i = 0; i < count; i++)
         doing = requests[i]->kind == REQUEST_SEND ? doing : ACP_DOING_RECEIVE;
     while (!one_stands(&w)) {
@@ -179,6 +183,8 @@ int acp_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count,
         int rc = recv_wait_any(e, requests, count, one_stands, &w, collective_count || other_count, doing, slice);
         if (rc != ACP_E_TIMEOUT || slice == left)
             return rc;
+        if (wait_told(e, start, &told))
+            return ACP_E_INTERRUPTED;
     }
     return ACP_OK;
 }

@@ -4,6 +4,7 @@
 #include "collectives/abort.h"
 #include "collectives/reduce.h"
 #include "collectives/schedule_eager.h"
+#include "core/upcalls.h"
 #include "messages/flow.h"
 #include "messages/mailbox.h"
 #include "messages/message_send_queue.h"
@@ -307,6 +308,8 @@ void schedule_watch(acp_collective *c)
             flow_watch(e, c->messages[i]->peer);
     schedule_unlock(e);
     doorbell_kick(e); /* for messages that have come already, and ranks in finalize */
+    if (pause == WATCH_MOST_NS)
+        e->up->doubt(e);
 }
 
 bool schedule_overdue(acp_collective *c)

@@ -26,7 +26,7 @@ struct upcalls {
     void (*release)(acp_engine *e);          /* frames that wait for company go out */
     void (*ask)(acp_engine *e);              /* the same, and peers are asked for answers that have time: a caller waits */
     void (*watch)(acp_engine *e);            /* a caller waits for long: registers for deaths */
-    void (*doubt)(acp_engine *e);            /* and ever longer: commands may have been lost */
+    void (*doubt)(acp_engine *e);            /* and ever longer: commands or messages may have been lost */
     bool (*short_lasts)(acp_engine *e);      /* descriptors or memory have run out, and still do */
     void (*pause)(acp_engine *e);            /* between two looks at MPI */
     void (*giver_ready)(acp_engine *e);      /* with the lock held, as all that follow */

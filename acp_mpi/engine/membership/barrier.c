@@ -11,6 +11,7 @@
 #include "base/likely.h"
 #include "base/linux.h"
 #include "core/state/peer.h"
+#include "core/upcalls.h"
 #include "membership/team.h"
 #include "membership/team_layout.h"
 #include "peers/peer.h"
@@ -229,13 +230,12 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
             rc = ACP_E_TIMEOUT;
         if (rc != ACP_OK)
             break;
-        if (!told && linux_now_ns() - start > LONG_WAIT_NS) {
-            told = true;
-            if (wait_tick(e, ACP_TICK_LONG)) {
-                rc = ACP_E_INTERRUPTED;
-                break;
-            }
+        if (wait_told(e, start, &told)) {
+            rc = ACP_E_INTERRUPTED;
+            break;
         }
+        if (late && slice == SLICE_NS)
+            e->up->doubt(e);
         if (slept < 0 && slice == FIRST_SLICE_NS && team_watch(e, g->party))
             slice = SLICE_NS;
     }

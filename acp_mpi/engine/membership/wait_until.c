@@ -146,7 +146,7 @@ static int word_look(struct word_wait *w, int64_t timeout_ns)
 {
     acp_engine *e = w->engine;
     uint64_t start = linux_now_ns(), asked = start;
-    bool watching = false;
+    bool watching = false, told = false;
     for (;;) {
         int rc = wait_ready(e, word_ready, w, 1000000, ACP_DOING_WAIT_UNTIL);
         int64_t waited = (int64_t)(linux_now_ns() - start);
@@ -159,7 +159,7 @@ static int word_look(struct word_wait *w, int64_t timeout_ns)
         if (!e->config.tick || linux_now_ns() - asked < ASK_NS)
             continue;
         asked = linux_now_ns(); /* a signal may have come between two sleeps, or to another thread */
-        if (wait_tick(e, ACP_TICK_SIGNAL))
+        if (wait_tick(e, ACP_TICK_SIGNAL) || wait_told(e, start, &told))
             return ACP_E_INTERRUPTED;
     }
 }

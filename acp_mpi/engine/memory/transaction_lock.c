@@ -98,9 +98,7 @@ static int lock_patiently(acp_lane *lane, struct section *s)
     int rc;
     acp_doing was = wait_begin(e, ACP_DOING_ENTER);
     while ((rc = lock_for(lane, s, SLICE_NS)) == ETIMEDOUT && !atomic_load(&e->stopping)) {
-        bool is_long = !told && linux_now_ns() - start > LONG_WAIT_NS;
-        told |= is_long;
-        if ((e->config.tick && wait_tick(e, ACP_TICK_SIGNAL)) || (is_long && wait_tick(e, ACP_TICK_LONG))) {
+        if ((e->config.tick && wait_tick(e, ACP_TICK_SIGNAL)) || wait_told(e, start, &told)) {
             rc = EINTR;
             break;
         }

@@ -183,10 +183,10 @@ void deliver_complete(acp_lane *lane, struct landing *l)
     match_done(lane, l->to, l->letter, LETTER_DONE);
 }
 
-void deliver_failed(acp_lane *lane, struct landing *l)
+void deliver_failed(acp_lane *lane, struct landing *l, int status)
 {
     acp_engine *e = lane->engine;
-    match_done(lane, l->to, l->letter, LETTER_LOST);
+    match_done(lane, l->to, l->letter, status == ACP_E_DAMAGED ? LETTER_DAMAGED : LETTER_LOST);
     if (l->to == e->job.own) { /* a receive for it may never come */
         e->mail.losses = 1;
         doorbell_kick(e);

@@ -167,7 +167,7 @@ static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
             return ACP_OK;
         _Static_assert(sizeof *d <= KEPT_SMALL, "memory is kept for one");
         if (!(d = reserve_take(e, sizeof *d))) {
-            deliver_failed(lane, &landing);
+            deliver_failed(lane, &landing, ACP_E_SYSTEM);
             return ACP_E_SYSTEM;
         }
         *d = (struct delivery){.id = m->id, .size = m->a, .landing = landing};
@@ -362,7 +362,7 @@ void flow_recv_lost(acp_lane *lane, struct courier *c)
         if (d->id == stuck) {
             at = &d->next;
         } else {
-            deliver_failed(lane, &d->landing);
+            deliver_failed(lane, &d->landing, ACP_E_LOST);
             drop(c, at);
         }
     }

@@ -35,7 +35,7 @@ enum letter_state {
     LETTER_DONE = 0x6c657406,
     LETTER_LOST = 0x6c657409,    /* its bytes will never come */
     LETTER_REFUSED = 0x6c65740a, /* a receive of another type than a message; it has that envelope */
-    LETTER_DAMAGED = 0x6c65740c, /* no entry has it: what stands there is none of the others */
+    LETTER_DAMAGED = 0x6c65740c, /* its sender has found damage here; as this counts whatever is none of these */
 };
 
 enum letter_place { /* where the bytes of a message are */
@@ -46,6 +46,10 @@ enum letter_place { /* where the bytes of a message are */
     PLACE_SHARED, /* the first `filled` in such a block, the rest in the buffer: both copy them there */
     PLACE_HELD,   /* in a block of its sender's heap, at the address `held` */
 };
+
+/* Numbers of helpers that a wild pointer hardly writes: multiples of an odd number, from another one on. */
+#define MAIL_HELPER 0x9e3779b97f4a7c15ull
+#define MAIL_NO_HELPER 0xd1342543de82ef95ull
 
 enum letter_attention { /* of the receiver */
     ATTENTION_NONE = 0,
@@ -67,7 +71,7 @@ struct mail_link {
 struct mail_share {
     uint64_t from;    /* where its bytes begin, in the filler's process */
     uint64_t claimed; /* bytes that are copied or being copied */
-    uint64_t helpers; /* threads of the receiver that copy: the filler waits for them */
+    uint64_t helpers; /* MAIL_NO_HELPER + MAIL_HELPER for each thread of the receiver that copies: the filler waits */
     uint64_t undone;  /* a part failed: all is to be copied again */
 };
 

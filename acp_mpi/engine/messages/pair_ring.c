@@ -104,10 +104,11 @@ static struct pair_ring *find_ring(acp_lane *lane, struct peer *to)
         return NULL;
     }
     mine = mine && pair_ring_unseal(__atomic_load_n(&ring->taken, __ATOMIC_ACQUIRE), &taken);
-    s->ring = mine ? ring : NULL;
-    if (mine) {
-        s->lines = pair_ring_lines(h, ring);
+    s->lines = mine ? pair_ring_lines(h, ring) : NULL;
+    s->ring = s->lines ? ring : NULL;
+    if (s->ring) {
         s->seen = taken; /* the ring is empty, or new */
+        atomic_store_explicit(&s->filled, taken, memory_order_relaxed);
         atomic_store_explicit(&s->sent, taken, memory_order_relaxed);
         __atomic_fetch_or(&all->owned, (uint64_t)1 << i, __ATOMIC_SEQ_CST);
     }
@@ -223,6 +224,7 @@ bool pair_ring_put(acp_lane *lane, struct peer *to, const acp_envelope *m, const
     atomic_store_explicit(&s->sent, at + count, memory_order_relaxed);
     transaction_fault_point();
     lines_fill(s->lines, m, data, at);
+    atomic_store_explicit(&s->filled, at + count, memory_order_release);
     transaction_fault_point();
     if (likely(is_quiet(box)))
         return true;
@@ -237,6 +239,22 @@ bool pair_ring_before(const acp_engine *e, const struct peer *to)
     return atomic_load_explicit(&s->era, memory_order_acquire) == e->mail.era + 1 && s->ring &&
            __atomic_load_n(&s->ring->taken, __ATOMIC_ACQUIRE) !=
                pair_ring_sealed(atomic_load_explicit(&s->sent, memory_order_relaxed));
+}
+
+/* Both the stamp and `taken` have been written over, or one of them: a message that is taken, or taken back, counts. */
+bool pair_ring_lacks(const acp_engine *e, const struct peer *to)
+{
+    const struct ring_sender *s = &to->mail.ring;
+    if (atomic_load_explicit(&s->era, memory_order_acquire) != e->mail.era + 1 || !s->ring)
+        return false;
+    uint64_t filled = atomic_load_explicit(&s->filled, memory_order_acquire), at, size;
+    uint64_t word = __atomic_load_n(&s->ring->taken, __ATOMIC_ACQUIRE);
+    if (word & RING_BUSY || __atomic_load_n(&s->ring->owner, __ATOMIC_RELAXED) != (uint64_t)e->rank + 1)
+        return false;
+    if (!pair_ring_unseal(word, &at))
+        return true;
+    return at < filled && pair_ring_state(s->lines, at, &size) != RING_FULL &&
+           __atomic_load_n(&s->ring->taken, __ATOMIC_ACQUIRE) == word;
 }
 
 void pair_ring_envelope(const struct pair_ring *ring, const struct ring_line *line, uint64_t size,

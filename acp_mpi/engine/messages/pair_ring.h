@@ -99,5 +99,7 @@ bool pair_ring_stirs(acp_engine *e, const acp_envelope *want);
 bool pair_ring_any(const struct heap *h); /* is there anything to clear? */
 /* This process has sent some that are still in its ring there. */
 bool pair_ring_before(const acp_engine *e, const struct peer *to);
+/* A message that this process has sent there is gone, and nobody has taken it. */
+bool pair_ring_lacks(const acp_engine *e, const struct peer *to);
 
 #endif

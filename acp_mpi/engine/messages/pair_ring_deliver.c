@@ -147,3 +147,46 @@ int pair_ring_deliver_own(acp_lane *lane, struct peer *to)
     transaction_leave(&hold);
     return rc;
 }
+
+/* Ends the receives in that list for which a message of this process may have been. */
+static void end_receives(struct hold *hold, struct peer *to, uint64_t at)
+{
+    acp_engine *e = hold->lane->engine;
+    struct mailbox_walk walk = {0};
+    struct letter *l;
+    for (uint64_t next; (l = mailbox_entry(hold->heap, at)) && !mailbox_circles(&walk, at); at = next) {
+        next = l->link.next;
+        if (mailbox_entry_state(l) != LETTER_POSTED || (l->want_source != e->rank && l->want_source != (uint64_t)ACP_ANY))
+            continue;
+        transaction_begin(hold);
+        mailbox_unlink(hold, l);
+        transaction_set(hold, &l->state, LETTER_DAMAGED);
+        transaction_commit(hold);
+        match_ring(hold->lane, to, l);
+    }
+}
+
+/* Nobody knows what it was, so each receive that it may have been for ends. */
+static void tell_loss(acp_lane *lane, struct peer *to)
+{
+    struct hold hold;
+    struct heap *h = mailbox_heap(lane->engine, to);
+    if (!h || transaction_enter(&hold, lane, &mailbox_of(h)->section, h, 0) != ACP_OK)
+        return;
+    const struct mailbox *box = mailbox_of(h);
+    bring_all(&hold, to, to->mail.ring.ring, to->mail.ring.lines);
+    if (pair_ring_lacks(lane->engine, to)) {
+        for (uint32_t i = 0; i < MAIL_BUCKETS; i++)
+            end_receives(&hold, to, box->receives[i].first);
+        end_receives(&hold, to, box->wild.first);
+    }
+    transaction_leave(&hold);
+}
+
+void pair_ring_deliver_doubt(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    for (struct peer *p = NULL; (p = peer_next(e, p));)
+        if (!p->lost && pair_ring_lacks(e, p))
+            tell_loss(lane, p);
+}

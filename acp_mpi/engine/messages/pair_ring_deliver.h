@@ -10,6 +10,9 @@ struct peer;
  * mailbox: the own ring there. ACP_E_FULL, ACP_E_BUSY: some messages are still in their rings. */
 int pair_ring_deliver_all(struct hold *hold);
 int pair_ring_deliver_own(acp_lane *lane, struct peer *to);
+/* A thread that waits for long looks whether all short messages of this process are where it has put them: a receive
+ * for one that is gone ends with ACP_E_DAMAGED. */
+void pair_ring_deliver_doubt(acp_lane *lane);
 void pair_ring_deliver_release(struct hold *hold); /* the rings of ended processes, after they were cleared */
 
 #endif

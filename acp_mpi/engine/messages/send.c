@@ -179,7 +179,7 @@ int send_advance(acp_lane *lane, acp_request *r, const acp_request *first)
     if (rc == ACP_OK)
         rc = request_fill(lane, r);
     if (rc != ACP_OK && rc != ACP_E_BUSY && rc != ACP_E_LOST)
-        deliver_failed(lane, &r->landing);
+        deliver_failed(lane, &r->landing, rc);
     return rc;
 }
 

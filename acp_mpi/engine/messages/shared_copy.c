@@ -5,6 +5,7 @@
  * The sender depends on no help: if the receiver computes, or sleeps on, it copies all of it. It waits only for parts
  * that the receiver has begun, for they are read where the program may write afterwards. */
 #include "messages/shared_copy.h"
+#include "base/likely.h"
 #include "base/linux.h"
 #include "core/engine_state.h"
 #include "core/state/peer.h"
@@ -13,6 +14,7 @@
 #include "messages/match.h"
 #include "peers/peer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <sched.h>
 #include <sys/uio.h>
@@ -20,6 +22,8 @@
 #define PART_LEAST ((uint64_t)32 << 10) /* a call costs as much as 16 KiB */
 #define PART_MOST ((uint64_t)1 << 20)
 #define CALL_BYTES ((uint64_t)1 << 20)   /* a receiver that sleeps is woken to help with */
+#define HELPER_INVERSE 0xf1de83e19937733dull
+#define HELPERS_MOST 65536u
 #define HELPER_NS ((uint64_t)1000000)    /* a part that takes longer is waited for in the background */
 
 bool shared_copy_usable(const acp_engine *e, const struct landing *l)
@@ -31,7 +35,8 @@ bool shared_copy_usable(const acp_engine *e, const struct landing *l)
 void shared_copy_open(acp_lane *lane, struct landing *l, uint64_t at)
 {
     struct letter *letter = l->letter;
-    letter->share = (struct mail_share){.from = (uint64_t)(uintptr_t)l->whole, .claimed = at};
+    letter->share = (struct mail_share){.from = (uint64_t)(uintptr_t)l->whole, .claimed = at,
+                                        .helpers = MAIL_NO_HELPER};
     __atomic_store_n(&letter->place, PLACE_SHARED, __ATOMIC_RELEASE);
     l->shares = true;
     if (l->size - at >= CALL_BYTES && !lane->engine->progress.crowded)
@@ -56,11 +61,20 @@ static bool piece_claim(const acp_engine *e, struct mail_share *s, uint64_t size
     return true;
 }
 
+/* More: a wild pointer has written there. */
+static uint64_t helpers(const struct landing *l)
+{
+    static_assert(MAIL_HELPER * HELPER_INVERSE == 1, "so a count comes back");
+    return (__atomic_load_n(&l->letter->share.helpers, __ATOMIC_ACQUIRE) - MAIL_NO_HELPER) * HELPER_INVERSE;
+}
+
 /* A helper's part ends soon, unless its process is stopped or dead. */
 static int helpers_gone(acp_lane *lane, const struct landing *l)
 {
-    uint64_t since = 0;
-    for (uint32_t look = 1; __atomic_load_n(&l->letter->share.helpers, __ATOMIC_ACQUIRE); look++) {
+    uint64_t since = 0, count;
+    for (uint32_t look = 1; (count = helpers(l)); look++) {
+        if (unlikely(count > HELPERS_MOST))
+            return mailbox_damaged(lane, l->to, l->size);
         if (look % 64 && !lane->engine->progress.crowded) {
             linux_cpu_relax();
             continue;
@@ -144,11 +158,11 @@ bool shared_copy_help(acp_engine *e, struct letter *letter, unsigned char *buffe
     if (!from || from->shm.vm_refused)
         return false;
     /* Before the claim: a sender without a part left sees it. */
-    __atomic_fetch_add(&s->helpers, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&s->helpers, MAIL_HELPER, __ATOMIC_RELAXED);
     bool mine = piece_claim(e, s, size, &at, &part);
     bool done = mine && vm_read(from, s->from + at, buffer + at, part);
     if (mine && !done)
         __atomic_store_n(&s->undone, 1, __ATOMIC_RELAXED);
-    __atomic_fetch_sub(&s->helpers, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_sub(&s->helpers, MAIL_HELPER, __ATOMIC_RELEASE);
     return done;
 }

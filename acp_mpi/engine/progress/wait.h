@@ -51,6 +51,15 @@ static inline bool wait_tick(acp_engine *e, int reason)
     return e->config.tick(e->config.tick_context, reason) != 0;
 }
 
+/* The same for a wait of many short ones, since `start`: its notice after a minute. */
+static inline bool wait_told(acp_engine *e, uint64_t start, bool *told)
+{
+    if (*told || linux_now_ns() - start <= LONG_WAIT_NS)
+        return false;
+    *told = true;
+    return wait_tick(e, ACP_TICK_LONG);
+}
+
 static inline int64_t wait_left(int64_t timeout_ns, uint64_t start)
 {
     if (timeout_ns == ACP_FOREVER)

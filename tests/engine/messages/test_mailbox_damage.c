@@ -1,6 +1,7 @@
 /* A wild pointer has written into a mailbox: calls end, with an error that names the rank whose memory that is, nobody
  * writes to a wrong address, and later messages come. */
-#include "cluster/mailing.h"
+#include "cluster/collecting.h"
+#include "core/upcalls.h"
 #include "messages/request.h"
 
 #include <unistd.h>
@@ -83,8 +84,7 @@ static void the_buffer_of_a_receive(void)
         acp_request *r = expect(1, TAG), *sent = NULL;
         *(i == 0 ? &r->letter->buffer : i == 1 ? &r->letter->room : &r->letter->global) ^= (uint64_t)1 << 20;
         CHECK(AGAIN(acp_send(lane, 0, &m, out, &sent)) == ACP_E_DAMAGED && !sent && lane->fault.rank == 0);
-        CHECK(acp_request_wait(owner(), r, ACP_FOREVER) == ACP_OK);
-        CHECK(acp_request_end(acp_engine_lane(owner()), r, NULL) != ACP_OK);
+        ends_damaged(r);
         a_message_comes(TAG);
     }
 }
@@ -124,15 +124,128 @@ static void circles(void)
     acp_request_end(lane, wild, NULL);
 }
 
+static void wipe_out(void)
+{
+    acp_envelope m = {.tag = TAG, .size = 8, .note = TAG * 7 + 8};
+    struct pair_ring *ring = &box()->rings.rings[1];
+    uint64_t at;
+    CHECK(acp_send_short(acp_engine_lane(cluster.engines[1]), 0, &m, out) && pair_ring_unseal(ring->taken, &at));
+    pair_ring_lines(mailbox_heap(owner(), owner()->job.own), ring)[at % RING_LINES].stamp = 0;
+}
+
+static void *sender_receives(void *unused)
+{
+    char word;
+    (void)unused;
+    take_message(acp_engine_lane(cluster.engines[1]), 0, 9, &word, 1);
+    return NULL;
+}
+
+static void *sender_meets(void *unused)
+{
+    (void)unused;
+    CHECK(acp_barrier(cluster.engines[1], NULL, 0, 0, ACP_FOREVER) == ACP_OK);
+    return NULL;
+}
+
+static void *sender_is_in_a_collective(void *unused)
+{
+    struct script s;
+    (void)unused;
+    script_begin(&s, 2, -1, 0);
+    script_exchange(&s, 1, 8);
+    s.buffers[IN] = in;
+    s.buffers[OUT] = out + 16;
+    acp_collective *c = begin(cluster.engines[1], &s, 100);
+    acp_collective_release(c);
+    CHECK(acp_collective_wait(c, ACP_FOREVER) == ACP_OK);
+    acp_collective_end(c);
+    return NULL;
+}
+
+static void owner_is_in_a_collective(void)
+{
+    struct script s;
+    script_begin(&s, 2, -1, 0);
+    script_exchange(&s, 0, 8);
+    s.buffers[IN] = in;
+    s.buffers[OUT] = out + 16;
+    acp_collective *c = begin(owner(), &s, 100);
+    CHECK(acp_collective_run(c, ACP_FOREVER) == ACP_OK);
+    acp_collective_end(c);
+}
+
+/* As if it had never come: a sender that waits for long finds that, and each receive that it may have been for ends. */
+static void a_short_message_that_is_wiped_out(void)
+{
+    acp_lane *lane = acp_engine_lane(owner());
+    acp_engine *sender = cluster.engines[1];
+    acp_envelope m = {.tag = TAG, .size = 8, .note = TAG * 7 + 8};
+    for (uint32_t i = 0; i < 3; i++)
+        CHECK(acp_send_short(acp_engine_lane(sender), 0, &m, out));
+    sender->up->doubt(sender); /* all are where they were */
+    for (uint32_t i = 0; i < 3; i++)
+        CHECK(take_message(lane, 1, TAG, in, 8).size == 8);
+    acp_request *own = expect(0, TAG);
+    acp_request_cancel(lane, own);
+    acp_request_end(lane, own, NULL);
+    wipe_out();
+    own = expect(0, TAG);
+    acp_request *one = expect(1, TAG), *any = expect(ACP_ANY, TAG + 1);
+    sender->up->doubt(sender);
+    ends_damaged(one);
+    ends_damaged(any);
+    CHECK(!acp_request_done(own) && AGAIN(acp_request_cancel(lane, own)) == ACP_OK);
+    acp_request_end(lane, own, NULL);
+    sender->up->doubt(sender);
+}
+
+/* Whatever it waits for, and the other goes on when it has heard. */
+static void by_a_sender_that_waits(void *(*waits)(void *), void (*goes_on)(void))
+{
+    pthread_t thread;
+    cluster.engines[1]->config.peer_timeout_ns = 1000000000;
+    wipe_out();
+    CHECK(pthread_create(&thread, NULL, waits, NULL) == 0);
+    ends_damaged(expect(1, TAG));
+    goes_on();
+    pthread_join(thread, NULL);
+}
+
+static void owner_sends(void)
+{
+    post_message(acp_engine_lane(owner()), 1, 9, out, 1);
+}
+
+static void owner_meets(void)
+{
+    CHECK(acp_barrier(owner(), NULL, 0, 0, ACP_FOREVER) == ACP_OK);
+}
+
+static void start(void)
+{
+    cluster_start(&cluster, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+}
+
 int main(void)
 {
+    static void *(*const waits[])(void *) = {sender_receives, sender_meets, sender_is_in_a_collective};
+    static void (*const goes_on[])(void) = {owner_sends, owner_meets, owner_is_in_a_collective};
     for (uint32_t i = 0; i < BYTES; i++)
         out[i] = (unsigned char)(i * 7 + 1);
-    cluster_start(&cluster, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    start();
     the_state_of_a_receive();
     the_buffer_of_a_receive();
     the_block_of_a_message();
     circles();
     cluster_stop(&cluster);
+    start();
+    a_short_message_that_is_wiped_out();
+    cluster_stop(&cluster);
+    for (uint32_t i = 0; i < 3; i++) {
+        start();
+        by_a_sender_that_waits(waits[i], goes_on[i]);
+        cluster_stop(&cluster);
+    }
     return 0;
 }

@@ -399,7 +399,7 @@ static void bytes_that_do_not_come(struct cluster *c, uint32_t rank, acp_engine 
     (void)c;
     CHECK(AGAIN(match_arrive(lane, e->job.own, &envelope, NULL, false, e->self, &l)) == ACP_OK && l.open);
     CHECK(kept_by(e) == kept + 1);
-    deliver_failed(lane, &l);
+    deliver_failed(lane, &l, ACP_E_LOST);
     UNTIL(kept_by(e) == kept);
     meet(e);
 }

@@ -111,7 +111,7 @@ static void a_helper_that_cannot(struct cluster *c)
     struct landing l = bring(its, SIZE, &r, mine);
     CHECK(deliver_open(its, &l) == ACP_OK && l.shares);
     l.letter->share.from = 64;
-    CHECK(!recv_follow(r) && l.letter->share.undone && !l.letter->share.helpers);
+    CHECK(!recv_follow(r) && l.letter->share.undone && l.letter->share.helpers == MAIL_NO_HELPER);
     CHECK(fill(its, &l) == ACP_OK);
     received(mine, r, SIZE);
 }
@@ -169,7 +169,7 @@ static void a_helper_that_stops(struct cluster *c)
     struct landing l = bring(its, SIZE, &r, mine);
     uint64_t at = 0;
     CHECK(deliver_open(its, &l) == ACP_OK && l.shares);
-    __atomic_store_n(&l.letter->share.helpers, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&l.letter->share.helpers, MAIL_HELPER, __ATOMIC_RELAXED);
     CHECK(shared_copy_fill(its, &l, &at) == ACP_E_BUSY && at < SIZE && !acp_request_done(r));
     acp_request draft = {.engine = its->engine, .kind = REQUEST_SEND, .peer = l.to, .data = from,
                          .era = its->engine->mail.era, .landing = l, .step = STEP_FILL, .at = at};
@@ -177,9 +177,28 @@ static void a_helper_that_stops(struct cluster *c)
     CHECK(message_send_queue_add(its, &draft, &send) == ACP_OK);
     CHECK(acp_request_wait(its->engine, send, 20000000) == ACP_E_TIMEOUT);
     CHECK(!acp_request_done(r) && AGAIN(acp_request_cancel(its, send)) == ACP_E_HANDLE);
-    __atomic_store_n(&l.letter->share.helpers, 0, __ATOMIC_RELEASE);
+    __atomic_fetch_sub(&l.letter->share.helpers, MAIL_HELPER, __ATOMIC_RELEASE);
     send_end_of(its, send);
     received(mine, r, SIZE);
+}
+
+/* A wild pointer has written over the number of helpers: the send fails, and its receiver hears why. */
+static void a_number_of_helpers_that_is_none(struct cluster *c)
+{
+    static const uint64_t rubbish[] = {0, 1, UINT64_MAX, 0x2020202020202020, MAIL_NO_HELPER - MAIL_HELPER,
+                                       MAIL_NO_HELPER + 1, MAIL_NO_HELPER ^ (uint64_t)1 << 63};
+    acp_lane *mine = acp_engine_lane(c->engines[0]), *its = acp_engine_lane(c->engines[1]);
+    for (uint32_t i = 0; i < sizeof rubbish / sizeof *rubbish; i++) {
+        acp_request *r;
+        struct landing l = bring(its, SIZE, &r, mine);
+        uint64_t at = 0;
+        CHECK(deliver_open(its, &l) == ACP_OK && l.shares);
+        l.letter->share.helpers = rubbish[i];
+        CHECK(shared_copy_fill(its, &l, &at) == ACP_E_DAMAGED && its->fault.rank == 0);
+        deliver_failed(its, &l, ACP_E_DAMAGED);
+        CHECK(acp_request_wait(mine->engine, r, ACP_FOREVER) == ACP_OK);
+        CHECK(acp_request_end(mine, r, NULL) == ACP_E_DAMAGED && mine->fault.rank == 0);
+    }
 }
 
 /* All at once, at all sizes and rooms, with the parts dealt out as it happens. */
@@ -228,6 +247,7 @@ int main(void)
     a_helper_that_cannot(&c);
     a_helper_that_may_not(&c);
     a_helper_that_stops(&c);
+    a_number_of_helpers_that_is_none(&c);
     acp_heap_statistics s;
     struct acp_call call;
     acp_handle_t pending;

@@ -252,6 +252,8 @@ static void by_a_tree_of_ends(struct cluster *c, uint32_t rank, acp_engine *e, a
         CHECK(take_message(lane, ACP_ANY, 9, words, 8).source == TREE - 1 && words[0] == rank);
         CHECK(e->job.end_count == 1 && e->job.ends[0].low == 1 && e->job.ends[0].high == TREE);
         CHECK(!knows(e, 3) && !knows(e, 5));
+        for (uint32_t i = 0; i < 2; i++)
+            CHECK(acp_request_end(lane, r[i], NULL) != ACP_OK);
         acp_sources_free(among);
     } else if (rank == TREE - 1) {
         words[0] = 0;

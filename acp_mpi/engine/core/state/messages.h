@@ -21,6 +21,7 @@ struct ring_sender {
     struct pair_ring *ring; /* NULL: another sender has it, or there is no memory */
     struct ring_line *lines;
     _Atomic uint64_t sent;
+    _Atomic uint64_t filled; /* lines before this position have been written: a message there that is gone is lost */
     uint64_t seen; /* lines before this position were free at the last look */
 };
 
