@@ -14,15 +14,17 @@ static void *reserve(uint64_t size)
     return mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
-/* Takes all addresses from which `span` bytes in one piece could be had, and leaves a piece of half of that. */
+/* Takes all addresses but for a piece of `span`, a small one for all else, and what is smaller still: beside the first
+ * piece, too, so that it is hardly longer. */
 static void occupy(uint64_t span)
 {
-    void *half = reserve(span / 2);
-    CHECK(half != MAP_FAILED);
-    for (uint64_t piece = (uint64_t)1 << 47; piece >= span / 2; piece /= 2)
-        while (reserve(piece) != MAP_FAILED)
+    void *piece = reserve(span), *guard = reserve(span / 64), *rest = reserve(span / 16);
+    CHECK(piece != MAP_FAILED && guard != MAP_FAILED && rest != MAP_FAILED);
+    for (uint64_t size = (uint64_t)1 << 47; size >= span / 64; size /= 2)
+        while (reserve(size) != MAP_FAILED)
             continue;
-    munmap(half, span / 2);
+    munmap(piece, span);
+    munmap(rest, span / 16);
 }
 
 static acp_engine *begin(void)
@@ -82,7 +84,7 @@ int main(void)
 {
     with_short_files(1 << 20, RLIM_INFINITY, ACP_OFFSET_SPAN);
     with_short_files(2 * LEAST, 2 * LEAST, 2 * LEAST);
-    occupy(2 * LEAST);
+    occupy(LEAST);
     acp_engine *e = begin();
     CHECK(e->memory.span >= LEAST && e->memory.span < 2 * LEAST);
     end(e);
