@@ -1,7 +1,8 @@
-"""Arrays that one rank fills, moves to the other, and that sums: in the slots, and by copies."""
+"""Arrays that one rank fills, moves to the other, and that sums: in slots, segments, by copies."""
 
 from contextlib import ExitStack
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 from harness import US, Body, Effort, Goal, Row, interleave, progress
@@ -48,6 +49,27 @@ def _in_slots(there: acp.Channel, here: acp.Channel, rank: int, sums: _Sums) -> 
     return second if rank else first
 
 
+def _in_segments(
+    there: acp.SegmentedBuffer[Any], here: acp.Channel, rank: int, sums: _Sums
+) -> Body:
+    """Return the same loop with the segments of an array that both ranks have."""
+    segments = iter(there)
+
+    def first(count: int) -> None:
+        for _ in repeat(None, count):
+            with there.fill() as segment:
+                segment.fill(1.0)
+        next(here)
+
+    def second(count: int) -> None:
+        for _ in repeat(None, count):
+            sums.add(next(segments).sum())
+        with here.reserve():
+            pass
+
+    return second if rank else first
+
+
 def _copied(calls: Calls, array: np.ndarray, spec: object, rank: int, sums: _Sums) -> Body:
     """Return the same loop by calls that send and receive."""
     send, receive = calls
@@ -76,11 +98,19 @@ def measure(quick: bool) -> list[Row]:
             if comm.rank == 0:
                 progress(f"filled: {size_name(size)}")
             array, sums = np.ones(size // 8), _Sums(size)
+            mirrored = acp.zeros((SLOTS, size // 8))
             with ExitStack() as stack:
                 ends = both(stack, comm.rank, size=size, slots=SLOTS, dtype="f8")
-                slots, by_acp, by_mpi = interleave(
+                buffer = stack.enter_context(
+                    acp.SegmentedBuffer(mirrored, SLOTS, source=0)
+                    if comm.rank
+                    else acp.SegmentedBuffer(mirrored, SLOTS, to=1)
+                )
+                answer = stack.enter_context(acp.Channel(1, 0, size=8))
+                slots, segments, by_acp, by_mpi = interleave(
                     effort,
                     _in_slots(*ends, comm.rank, sums),
+                    _in_segments(buffer, answer, comm.rank, sums),
                     _copied((acp.send, acp.recv), array, array, comm.rank, sums),
                     _copied((comm.Send, comm.Recv), array, [array, MPI.DOUBLE], comm.rank, sums),
                     comm=comm,
@@ -93,5 +123,7 @@ def measure(quick: bool) -> list[Row]:
                 what = f"filled, moved, summed: {size_name(size)}, {SLOTS} slots"
                 mine, theirs = slots.median / US, other.median / US
                 rows.append(Row(what, "µs", mine, against, theirs, Goal(times=times)))
+            what = f"the same in a segmented buffer: {size_name(size)}, {SLOTS} segments"
+            rows.append(Row(what, "µs", segments.median / US, "acp.send", by_acp.median / US))
         acp.sync()
     return rows

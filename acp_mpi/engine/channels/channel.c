@@ -23,7 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOKS 2000u /* before a wait that costs more */
+#define GLANCES 60u /* with the interpreter lock */
+#define LOOKS 200u  /* before a wait that costs more */
 #define YIELDS 16u  /* the same where other threads want this processor */
 
 static_assert(ACP_CHANNEL_SIZE_MOST <= CHANNEL_REST && ACP_CHANNEL_MESSAGE_MOST == CHANNEL_REST, "sizes are in stamps");
@@ -167,7 +168,7 @@ static bool has_free_slot(acp_channel *c)
     return next - now < c->shape.slots;
 }
 
-static uint64_t stamp_here(acp_channel *c)
+static bool has_message(acp_channel *c)
 {
     uint64_t next = atomic_load(&c->next), stamp = 0;
     struct channel_ring *ring = channel_enter(c);
@@ -175,7 +176,7 @@ static uint64_t stamp_here(acp_channel *c)
         stamp = __atomic_load_n(channel_stamp(c, ring, next), __ATOMIC_SEQ_CST);
         channel_leave(c);
     }
-    return (stamp ^ channel_mark(next)) >> 40 || !stamp ? 0 : stamp;
+    return stamp && !((stamp ^ channel_mark(next)) >> 40);
 }
 
 int acp_channel_state(acp_channel *c)
@@ -193,7 +194,7 @@ int acp_channel_state(acp_channel *c)
             return gone;
         return atomic_load(&c->met) && (c->way == CHANNEL_UNKNOWN || has_free_slot(c)) ? ACP_OK : ACP_E_BUSY;
     }
-    if (stamp_here(c))
+    if (has_message(c))
         return ACP_OK;
     if (atomic_load(&c->next) - atomic_load(&c->taken) == c->shape.slots)
         return ACP_E_FULL;
@@ -295,20 +296,19 @@ static void watch_other_ends(acp_engine *e, const void *whom)
     }
 }
 
-/* Yields where the other end may need this processor. */
-static bool comes_soon(struct channel_wait *w)
+/* Looks while a store of the other end may end the wait: a note may need this thread as leader. Yields where the other
+ * end may need this processor. */
+static bool comes_soon(struct channel_wait *w, uint32_t looks, uint32_t yields)
 {
-    const acp_engine *e = w->ends[0]->engine;
-    uint32_t looks = e->progress.crowded ? YIELDS : LOOKS;
-    for (uint32_t i = 0; i < looks; i++) {
-        if (end_is_ready(w))
-            return true;
-        if (e->progress.crowded)
+    const acp_channel *c = w->ends[0];
+    bool crowded = c->engine->progress.crowded;
+    for (uint32_t i = crowded ? yields : looks; i && c->met && c->way != CHANNEL_FAR && !peers_apart(c->engine); i--) {
+        if (crowded)
             sched_yield();
         else
             linux_cpu_relax();
-        if (w->ends[0]->way == CHANNEL_FAR || peers_apart(e)) /* this thread may have to lead */
-            return false;
+        if (end_is_ready(w))
+            return true;
     }
     return false;
 }
@@ -322,7 +322,7 @@ static int ends_await(struct channel_wait *w, int64_t timeout_ns, acp_doing doin
         return ACP_E_TIMEOUT;
     for (uint32_t i = 0; i < w->count; i++)
         atomic_fetch_add_explicit(&w->ends[i]->waits, 1, memory_order_relaxed);
-    if (comes_soon(w))
+    if (comes_soon(w, LOOKS, YIELDS))
         return ACP_OK;
     const struct awaited what = {end_is_ready, w, watch_other_ends, NULL, w};
     arm(w, true);
@@ -344,13 +344,17 @@ int acp_channel_open(acp_channel *c, int64_t timeout_ns)
 {
     acp_doing doing = c->shape.sends ? ACP_DOING_SEND : ACP_DOING_RECEIVE;
     struct channel_wait w = {.ends = &c, .count = 1, .thread = (uint64_t)pthread_self(), .rc = ACP_E_BUSY};
-    uint64_t start = timeout_ns == ACP_FOREVER || timeout_ns == 0 ? 0 : linux_now_ns();
     int rc;
     if (atomic_load(&c->turn) == w.thread)
         return ACP_E_HANDLE;
+    if ((end_is_ready(&w) || (timeout_ns == ACP_CHANNEL_GLANCE && comes_soon(&w, GLANCES, 0))) && w.rc == ACP_OK &&
+        (!c->shape.sends || c->way != CHANNEL_UNKNOWN))
+        return ACP_OK;
+    int64_t patience = timeout_ns == ACP_CHANNEL_GLANCE ? 0 : timeout_ns;
+    uint64_t start = linux_now_ns();
     atomic_fetch_add(&c->turn_waiters, 1);
     for (;;) {
-        rc = ends_await(&w, timeout_ns && start ? wait_left(timeout_ns, start) : timeout_ns, doing);
+        rc = ends_await(&w, patience ? wait_left(patience, start) : 0, doing);
         rc = rc == ACP_OK ? w.rc : rc;
         if (rc != ACP_OK || !c->shape.sends || c->way != CHANNEL_UNKNOWN)
             break;
@@ -360,13 +364,6 @@ int acp_channel_open(acp_channel *c, int64_t timeout_ns)
     if (rc != ACP_OK && w.mine)
         acp_channel_give_turn(c);
     return rc;
-}
-
-int acp_channel_open_next(acp_channel *c, int64_t timeout_ns)
-{
-    struct channel_wait w = {.ends = &c, .count = 1};
-    int rc = ends_await(&w, timeout_ns, c->shape.sends ? ACP_DOING_SEND : ACP_DOING_RECEIVE);
-    return rc == ACP_OK ? w.rc : rc;
 }
 
 void *acp_channel_slot(acp_channel *c)
@@ -379,20 +376,20 @@ void *acp_channel_slot(acp_channel *c)
     return c->held;
 }
 
+/* Either this sees that the end is closed, or its close sees that the slot is reserved, and leaves its note to this. */
 int acp_channel_reserve(acp_channel *c, bool begins)
 {
     acp_engine *e = c->engine;
-    if (acp_engine_foreign(e))
-        return ACP_E_DESTROYED;
-    pthread_mutex_lock(&e->lock);
-    bool gone = begins && c->closed; /* the other end may have heard of that */
-    c->reserved = begins && !gone;
-    if (!begins && c->closed && !e->stopping) {
+    atomic_store(&c->reserved, begins);
+    if (!atomic_load(&c->closed))
+        return ACP_OK;
+    atomic_store(&c->reserved, false);
+    if (!atomic_load(&e->stopping)) { /* nor is this a forked child */
+        pthread_mutex_lock(&e->lock);
         channel_notes_close(c);
-        channel_notes_reap(e);
+        pthread_mutex_unlock(&e->lock);
     }
-    pthread_mutex_unlock(&e->lock);
-    return gone ? ACP_E_DESTROYED : ACP_OK;
+    return begins ? ACP_E_DESTROYED : ACP_OK;
 }
 
 static bool link_has_room(void *context)
@@ -453,22 +450,26 @@ int channel_commit_now(acp_channel *c, const unsigned char *data, uint64_t size,
     return ACP_OK;
 }
 
-int acp_channel_commit(acp_channel *c, const void *data, uint64_t size, uint64_t rest, bool first)
+int acp_channel_commit(acp_channel *c, const void *data, uint64_t size, uint64_t rest, bool first, int64_t timeout_ns)
 {
-    uint64_t sent = 0;
+    uint64_t sent = 0, start = timeout_ns == ACP_FOREVER || timeout_ns == 0 || c->way != CHANNEL_FAR ? 0 : linux_now_ns();
     int rc;
-    while ((rc = channel_commit_now(c, data, size, rest, first, &sent)) == ACP_E_BUSY)
-        if ((rc = wait_ready(c->engine, link_has_room, c, ACP_FOREVER, ACP_DOING_SEND)) != ACP_OK)
-            return rc;
+    if (atomic_load(&c->engine->stopping)) /* a child that was forked inside a reservation */
+        return ACP_E_DESTROYED;
+    while ((rc = channel_commit_now(c, data, size, rest, first, &sent)) == ACP_E_BUSY) {
+        int64_t left = start ? wait_left(timeout_ns, start) : timeout_ns;
+        if ((rc = wait_ready(c->engine, link_has_room, c, left, ACP_DOING_SEND)) != ACP_OK)
+            return rc; /* the next message takes this slot */
+    }
     return rc;
 }
 
 int channel_take_piece(acp_channel *c, acp_piece *piece)
 {
-    uint64_t number = c->next, stamp = stamp_here(c);
-    struct channel_ring *ring = stamp ? channel_enter(c) : NULL;
+    struct channel_ring *ring = channel_enter(c);
     if (!ring)
         return ACP_E_DESTROYED;
+    uint64_t number = c->next, stamp = __atomic_load_n(channel_stamp(c, ring, number), __ATOMIC_ACQUIRE);
     uint64_t rest = stamp & CHANNEL_REST, most = channel_slot_bytes(&c->shape);
     *piece = (acp_piece){.data = channel_stamp(c, ring, number) + 1, .number = number, .rest = rest,
                          .size = rest < most ? rest : most, .first = stamp & CHANNEL_FIRST};
@@ -490,7 +491,7 @@ int acp_channel_take(acp_channel *c, int64_t timeout_ns, acp_piece *piece)
 
 int acp_channel_take_next(acp_channel *c, int64_t timeout_ns, acp_piece *piece)
 {
-    int rc = acp_channel_open_next(c, timeout_ns);
+    int rc = acp_channel_await(c, ACP_CHANNEL_READY, timeout_ns);
     return rc == ACP_OK ? channel_take_piece(c, piece) : rc;
 }
 
@@ -584,7 +585,6 @@ void acp_channel_close(acp_channel *c)
     peer_watch(e, c->peer); /* what its death would leave here is given back */
     pthread_mutex_lock(&e->lock);
     channel_notes_close(c);
-    channel_notes_reap(e);
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -595,8 +595,7 @@ void acp_channel_free(acp_channel *c)
     if (acp_engine_foreign(e))
         return; /* a child has none of the parent's threads, and frees nothing */
     pthread_mutex_lock(&e->lock);
-    c->kept = false;
-    channel_notes_reap(e);
+    channel_notes_forget(c);
     pthread_mutex_unlock(&e->lock);
     acp_engine_free(e);
 }

@@ -38,9 +38,11 @@ struct acp_channel {
     uint32_t place;
     bool kept; /* by its owner in the program; with the engine's lock */
     bool told; /* the other end knows that it is closed; likewise */
-    bool reserved; /* the program writes into a slot: the ring must stay; likewise */
+    bool listed; /* among the closed ones that have something to give back; likewise */
+    acp_channel *listed_next;
     _Atomic uint32_t way;    /* enum channel_way, of the sender; of the receiver FAR once a frame has come */
     _Atomic bool met, mismatched, peer_closed, closed;
+    _Atomic bool reserved; /* the program writes into a slot: the ring must stay */
     _Atomic uint32_t inside;  /* threads that touch the ring */
     _Atomic uint64_t turn;    /* the thread that has it; 0: none */
     _Atomic uint32_t turn_waiters;

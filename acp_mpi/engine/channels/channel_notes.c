@@ -256,10 +256,29 @@ void channel_notes_credit(acp_channel *c, uint64_t taken)
     tell(c, &m);
 }
 
+static void list_closed(acp_channel *c)
+{
+    struct channels_state *s = &c->engine->channels;
+    if (c->listed)
+        return;
+    c->listed_next = s->closed;
+    s->closed = c;
+    c->listed = true;
+}
+
 void channel_notes_close(acp_channel *c)
 {
     if (c->met)
         say_closed(c);
+    list_closed(c);
+    channel_notes_reap(c->engine);
+}
+
+void channel_notes_forget(acp_channel *c)
+{
+    c->kept = false;
+    list_closed(c);
+    channel_notes_reap(c->engine);
 }
 
 /* May a store or a frame still come into the ring, or a view look there? A sender of the node that has not connected
@@ -296,16 +315,20 @@ void channel_notes_reap(acp_engine *e)
 {
     struct channels_state *s = &e->channels;
     s->reap = false;
-    for (uint64_t i = 0; i < s->room; i++) {
-        acp_channel *c = s->ends[i];
-        if (!c || !c->closed)
-            continue;
+    for (acp_channel **at = &s->closed, *c; (c = *at);) {
         reap_ring(e, c);
-        if (!is_over(c))
+        bool over = is_over(c);
+        if (!over && (c->block || !c->kept)) {
+            at = &c->listed_next;
+            continue;
+        }
+        *at = c->listed_next;
+        c->listed = false; /* one that is kept comes again */
+        if (!over)
             continue;
         if (!c->met)
             forget_unmet(e, c);
-        s->ends[i] = NULL;
+        s->ends[c->place] = NULL;
         free(c->held);
         free(c);
     }

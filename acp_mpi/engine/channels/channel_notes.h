@@ -16,7 +16,8 @@ void channel_notes_arrived(acp_lane *lane, struct peer *from, struct link *link,
                            const unsigned char *payload, uint64_t size);
 void channel_notes_lost(acp_engine *e, const struct peer *p);
 int channel_notes_offer(struct acp_channel *c); /* a place for it, and the peer is told */
-void channel_notes_close(struct acp_channel *c);
+void channel_notes_close(struct acp_channel *c);  /* the peer is told, and what can be given back is */
+void channel_notes_forget(struct acp_channel *c); /* its owner does not keep it any more: it may be gone after that */
 void channel_notes_credit(struct acp_channel *c, uint64_t taken);
 /* A part of a slot by link; `stamp`: the last part of it, 0: more follows. */
 int channel_notes_part(struct acp_channel *c, uint64_t number, uint64_t at, const unsigned char *data, uint64_t size,

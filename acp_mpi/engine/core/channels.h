@@ -51,22 +51,23 @@ int acp_channel_new(acp_lane *lane, uint32_t rank, const acp_channel_shape *shap
  * ACP_E_LEFT: closed by the other end, all is received; ACP_E_LOST, ACP_E_FINALIZING: so has that process;
  * ACP_E_MISMATCH; ACP_E_HANDLE: the calling thread has the turn already; ACP_E_FULL: views keep all slots. */
 int acp_channel_open(acp_channel *end, int64_t timeout_ns); /* a free slot for the caller, with the turn */
+#define ACP_CHANNEL_GLANCE ((int64_t)-1) /* as timeout of open and take: a moment, for a caller that keeps others waiting */
 /* Where to write `size` bytes for acp_channel_commit; NULL: no memory. */
 void *acp_channel_slot(acp_channel *end);
 /* The program writes into that slot from now on: acp_channel_slot says where; or no more. ACP_E_DESTROYED: it must not,
  * the end was closed meanwhile. */
 int acp_channel_reserve(acp_channel *end, bool begins);
-int acp_channel_open_next(acp_channel *end, int64_t timeout_ns); /* the same with the turn: for the next piece */
-/* Publishes the slot with `size` bytes of `data`, of a message of which `rest` are left. The turn stays. */
-int acp_channel_commit(acp_channel *end, const void *data, uint64_t size, uint64_t rest, bool first);
+/* Publishes the slot with `size` bytes of `data`, of a message of which `rest` are left. The turn stays. Waits by link,
+ * if that has no room; when the time is over nothing of the slot is sent. */
+int acp_channel_commit(acp_channel *end, const void *data, uint64_t size, uint64_t rest, bool first, int64_t timeout_ns);
 int acp_channel_take(acp_channel *end, int64_t timeout_ns, acp_piece *piece); /* with the turn */
 int acp_channel_take_next(acp_channel *end, int64_t timeout_ns, acp_piece *piece);
 void acp_channel_release(acp_channel *end, uint64_t number); /* from any thread */
 void acp_channel_give_turn(acp_channel *end);
 int acp_channel_state(acp_channel *end); /* the result of a call now; ACP_E_BUSY: it would wait */
 bool acp_channel_is_far(const acp_channel *end); /* a sender by link: acp_channel_commit may wait */
-/* Waits until a call would not (the result of acp_channel_state), both ends know each other, or every message that this
- * end has sent has gone back. */
+/* Waits until a call would not (the result of acp_channel_state; with the turn: for the next piece), both ends know each
+ * other, or every message that this end has sent has gone back. */
 int acp_channel_await(acp_channel *end, enum acp_channel_event event, int64_t timeout_ns);
 int acp_channel_select(acp_channel *const *ends, uint32_t count, uint32_t from, int64_t timeout_ns, uint32_t *which);
 

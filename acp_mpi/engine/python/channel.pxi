@@ -121,7 +121,7 @@ cdef class Channel:
     cdef int push(self, const char *data, uint64_t n, int64_t limit) except -1:
         cdef uint64_t at = 0, part
         cdef int64_t end = end_of(limit) if limit else 0
-        cdef int rc = acp_channel_open(self.end, 0)
+        cdef int rc = acp_channel_open(self.end, ACP_CHANNEL_GLANCE if limit else 0)
         cdef bint far
         if rc == ACP_E_TIMEOUT and limit:
             with nogil:
@@ -130,19 +130,21 @@ cdef class Channel:
         far = acp_channel_is_far(self.end)
         while rc == ACP_OK:
             part = min(self.size, n - at)
+            if far:
+                limit = left_until(end) if limit else 0
             if far or part > SMALL:
                 with nogil:
-                    rc = acp_channel_commit(self.end, data + at, part, n - at, at == 0)
+                    rc = acp_channel_commit(self.end, data + at, part, n - at, at == 0, limit)
             else:
-                rc = acp_channel_commit(self.end, data + at, part, n - at, at == 0)
+                rc = acp_channel_commit(self.end, data + at, part, n - at, at == 0, limit)
             at += part
             if at >= n or rc != ACP_OK:
                 break
-            rc = acp_channel_open_next(self.end, 0)
+            rc = acp_channel_await(self.end, ACP_CHANNEL_READY, 0)
             if rc == ACP_E_TIMEOUT and limit:
                 limit = left_until(end)
                 with nogil:
-                    rc = acp_channel_open_next(self.end, limit)
+                    rc = acp_channel_await(self.end, ACP_CHANNEL_READY, limit)
         acp_channel_give_turn(self.end)
         return self.failed("send", rc)
 
@@ -196,7 +198,7 @@ cdef class Channel:
         cdef int64_t end = end_of(limit) if limit else 0
         cdef int rc
         self.demand(function, False)
-        rc = acp_channel_take(self.end, 0, p)
+        rc = acp_channel_take(self.end, ACP_CHANNEL_GLANCE if limit else 0, p)
         if rc == ACP_E_TIMEOUT and limit:
             with nogil:
                 rc = acp_channel_take(self.end, limit, p)

@@ -6,7 +6,7 @@ cdef int channel_failed(Channel c, str function, int rc) except -1:
     if rc == ACP_E_INTERRUPTED:
         return -1
     if rc == ACP_E_TIMEOUT:
-        what = "no slot was free" if c.sends else "no message came"
+        what = "no slot was free, or the link full" if c.sends else "no message came"
         raise TimeoutError(f"{function}: {what} within the given time, rank {c.peer} has not "
                            f"{'received' if c.sends else 'sent'}; give more time, or none at all")
     if rc == ACP_E_LEFT and not c.sends:

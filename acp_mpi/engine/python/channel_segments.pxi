@@ -87,7 +87,7 @@ cdef class SegmentChannel(Channel):
                 rc = acp_channel_open(self.end, 0)
                 if rc == ACP_OK:
                     with nogil:
-                        rc = acp_channel_commit(self.end, NULL, 0, 0, True)
+                        rc = acp_channel_commit(self.end, NULL, 0, 0, True, ACP_FOREVER)
                     acp_channel_give_turn(self.end)
                 self.failed(function, rc)
         finally:

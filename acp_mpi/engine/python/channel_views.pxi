@@ -60,7 +60,7 @@ cdef class Reservation:
             raise _errors.Error("reserve: this reservation is open already; call reserve again for the next slot")
         acp_engine_enter(c.e)
         try:
-            rc = acp_channel_open(c.end, 0)
+            rc = acp_channel_open(c.end, ACP_CHANNEL_GLANCE if self.limit else 0)
             if rc == ACP_E_TIMEOUT and self.limit:
                 with nogil:
                     rc = acp_channel_open(c.end, self.limit)
@@ -96,7 +96,7 @@ cdef class Reservation:
         acp_engine_enter(c.e)
         if kind is None:
             with nogil:
-                rc = acp_channel_commit(c.end, self.data, n, n, True)
+                rc = acp_channel_commit(c.end, self.data, n, n, True, ACP_FOREVER)
         acp_channel_reserve(c.end, False)
         acp_channel_give_turn(c.end)
         acp_engine_exit(c.e)
@@ -106,7 +106,7 @@ cdef class Reservation:
             except BufferError:
                 pass  # the program keeps a view of it, which it must not use
         else:
-            view.flags.writeable = False
+            view.setflags(False)
         c.failed("reserve", rc)
 
 

@@ -2,6 +2,7 @@
 
 cdef extern from "core/channels.h" nogil:
     const uint32_t ACP_CHANNEL_SLOTS_MOST
+    const int64_t ACP_CHANNEL_GLANCE
     const uint64_t ACP_CHANNEL_SIZE_MOST, ACP_CHANNEL_MESSAGE_MOST
     ctypedef struct acp_channel
     ctypedef struct acp_channel_shape:
@@ -23,10 +24,9 @@ cdef extern from "core/channels.h" nogil:
     uint64_t acp_channel_bytes(uint64_t, uint32_t)
     int acp_channel_new(acp_lane *, uint32_t, const acp_channel_shape *, acp_ga_t, acp_channel **)
     int acp_channel_open(acp_channel *, int64_t)
-    int acp_channel_open_next(acp_channel *, int64_t)
     void *acp_channel_slot(acp_channel *)
     int acp_channel_reserve(acp_channel *, bint)
-    int acp_channel_commit(acp_channel *, const void *, uint64_t, uint64_t, bint)
+    int acp_channel_commit(acp_channel *, const void *, uint64_t, uint64_t, bint, int64_t)
     int acp_channel_take(acp_channel *, int64_t, acp_piece *)
     int acp_channel_take_next(acp_channel *, int64_t, acp_piece *)
     void acp_channel_release(acp_channel *, uint64_t)

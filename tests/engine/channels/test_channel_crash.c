@@ -35,7 +35,7 @@ static int send_one(acp_channel *end, uint64_t n)
         memcpy(slot, data, size);
     }
     if (rc == ACP_OK)
-        rc = acp_channel_commit(end, slot ? slot : data, size, size, true);
+        rc = acp_channel_commit(end, slot ? slot : data, size, size, true, ACP_FOREVER);
     if (slot)
         acp_channel_reserve(end, false);
     acp_channel_give_turn(end);

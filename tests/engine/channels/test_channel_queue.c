@@ -51,7 +51,7 @@ static void move_now(acp_channel *end, bool sends, unsigned char *data, uint64_t
     if (sends) {
         fill(data, n, size);
         CHECK(acp_channel_open(end, ACP_FOREVER) == ACP_OK);
-        CHECK(acp_channel_commit(end, data, size, size, true) == ACP_OK);
+        CHECK(acp_channel_commit(end, data, size, size, true, ACP_FOREVER) == ACP_OK);
     } else {
         acp_piece p;
         CHECK(acp_channel_take(end, ACP_FOREVER, &p) == ACP_OK);

@@ -4,8 +4,9 @@
 #include "cluster/channel_end.h"
 #include "base/linux.h"
 #include "channels/channel.h"
+#include "cluster/relayed.h"
 
-enum { MESSAGES = 3000, ENDS = 40, SIZE = 100 };
+enum { MESSAGES = 1000, ENDS = 40, SIZE = 100 };
 
 static const acp_channel_shape shapes[] = {{8, 1, 1, 0, false}, {SIZE, 1, 2, 0, false}, {SIZE, 1, 8, 0, false},
                                            {70000, 1, 3, 0, false}};
@@ -28,7 +29,7 @@ static void send_one(acp_channel *end, const acp_channel_shape *shape, uint64_t 
     uint64_t size = n * 7919 % (shape->size + 1);
     memset(bytes, (int)(n % 251), size);
     CHECK(acp_channel_open(end, ACP_FOREVER) == ACP_OK);
-    CHECK(acp_channel_commit(end, bytes, size, size, true) == ACP_OK);
+    CHECK(acp_channel_commit(end, bytes, size, size, true, ACP_FOREVER) == ACP_OK);
     acp_channel_give_turn(end);
 }
 
@@ -88,7 +89,7 @@ static void many(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane
                 CHECK(acp_channel_open(ends[i], ACP_FOREVER) == ACP_E_DESTROYED);
             } else if (sends) {
                 CHECK(acp_channel_open(ends[i], ACP_FOREVER) == ACP_OK);
-                CHECK(acp_channel_commit(ends[i], &i, sizeof i, sizeof i, true) == ACP_OK);
+                CHECK(acp_channel_commit(ends[i], &i, sizeof i, sizeof i, true, ACP_FOREVER) == ACP_OK);
                 acp_channel_give_turn(ends[i]);
             } else if (i % 2) {
                 CHECK(acp_channel_take(ends[i], ACP_FOREVER, &p) == ACP_OK && *(const uint32_t *)p.data == i);
@@ -118,7 +119,7 @@ static void views(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lan
             for (uint64_t n = 0; n < 4; n++)
                 send_one(end, &shapes[1], n);
             while ((rc = acp_channel_open(end, ACP_FOREVER)) == ACP_OK) {
-                rc = acp_channel_commit(end, NULL, 0, 0, true);
+                rc = acp_channel_commit(end, NULL, 0, 0, true, ACP_FOREVER);
                 acp_channel_give_turn(end);
                 if (rc != ACP_OK) /* by link, the other end has closed since */
                     break;
@@ -285,7 +286,7 @@ static void segments(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *
             CHECK(acp_channel_await(end, ACP_CHANNEL_READY, ACP_FOREVER) == ACP_OK);
             if (rank == 0) {
                 CHECK(acp_channel_open(end, 0) == ACP_OK);
-                CHECK(acp_channel_commit(end, NULL, 0, 0, true) == ACP_OK);
+                CHECK(acp_channel_commit(end, NULL, 0, 0, true, ACP_FOREVER) == ACP_OK);
             } else {
                 CHECK(acp_channel_take(end, 0, &p) == ACP_OK && p.size == 0 && p.number == n);
                 acp_channel_release(end, p.number);
@@ -312,8 +313,57 @@ static void segments(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *
     CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
 }
 
+static struct proxy proxies[2];
+
+enum { LARGE = 64 << 10, DEEP = 200 };
+
+/* A link without room ends a send at its time: nothing of that message comes, and the next one takes its slot. */
+static void link_is_full(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    static unsigned char bytes[LARGE];
+    acp_channel *end = channel_end_open(lane, 1 - rank, (acp_channel_shape){LARGE, 1, DEEP, 0, false}, rank == 0);
+    unsigned char number = 0;
+    acp_piece p;
+    int rc = ACP_OK;
+    if (rank == 0) {
+        CHECK(acp_channel_await(end, ACP_CHANNEL_MET, ACP_FOREVER) == ACP_OK);
+        relayed_stall(c, proxies, true);
+        for (int again = 0; again < 3; again++) {
+            for (rc = ACP_OK; rc == ACP_OK && acp_channel_open(end, 0) == ACP_OK;) {
+                memset(bytes, ++number, LARGE);
+                rc = acp_channel_commit(end, bytes, LARGE, LARGE, true, again * 1000000);
+                acp_channel_give_turn(end);
+            }
+            CHECK(rc == ACP_E_TIMEOUT);
+            number--;
+        }
+        relayed_stall(c, proxies, false);
+        CHECK(acp_channel_open(end, ACP_FOREVER) == ACP_OK);
+        memset(bytes, ++number, LARGE);
+        CHECK(acp_channel_commit(end, bytes, LARGE, LARGE, true, ACP_FOREVER) == ACP_OK);
+        acp_channel_give_turn(end);
+        acp_channel_look l;
+        acp_channel_look_at(end, &l);
+        CHECK(l.messages == number);
+        acp_channel_close(end);
+    }
+    while (rank == 1 && (rc = acp_channel_take(end, ACP_FOREVER, &p)) == ACP_OK) {
+        const unsigned char *data = p.data;
+        CHECK(p.size == LARGE && data[0] == ++number && memcmp(data, data + 1, LARGE - 1) == 0);
+        acp_channel_release(end, p.number);
+        acp_channel_give_turn(end);
+    }
+    CHECK(rank == 0 || (rc == ACP_E_LEFT && number > 1));
+    acp_channel_free(end);
+    CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
+}
+
 int main(void)
 {
+    struct cluster c;
+    relayed_start(&c, proxies, 2, CLUSTER_PATIENCE_NS, NULL);
+    cluster_run(&c, link_is_full);
+    relayed_stop(&c, proxies);
     static const cluster_body bodies[] = {stream, many, views, late_looks, written, numbers_wrap, unequal, segments};
     cluster_by_every_road(bodies, sizeof bodies / sizeof *bodies);
     printf("channels by %u ways\n", (unsigned)CLUSTER_WAYS);

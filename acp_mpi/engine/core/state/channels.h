@@ -20,6 +20,7 @@ struct channels_state { /* with the engine's lock */
     uint32_t place; /* the last one given out */
     uint64_t serial;           /* ends so far */
     struct acp_channel *unmet, **unmet_end; /* ends whose other end is not known yet, the oldest first */
+    struct acp_channel *closed; /* ends that have something to give back */
     struct channel_offer *offers, **offers_end; /* ends of peers whose other end is not created yet, likewise */
     _Atomic uint64_t era; /* number of resets */
     struct channel_resets *resets; /* by their number of processes, in order */
