@@ -81,6 +81,11 @@ def test_an_entry_that_does_not_apply_is_named(engine, there):
         source.entries()
 
 
+def test_what_is_written_down_applies_to_the_engine_as_it_is():
+    assert source.entries()
+    assert source.equivalents()
+
+
 def test_what_changes_nothing_is_known_by_its_line(engine):
     (mutant,) = source.operated(engine, {6})
     known = {(mutant.function, *mutant.lines()): "nobody looks"}
