@@ -134,6 +134,7 @@ _ROOMS = {
         "AddressError",
         "AlignmentError",
         "ClosedError",
+        "DeviceError",
         "EndOfChannel",
         "Error",
         "HeapFullError",
@@ -153,6 +154,11 @@ _ROOMS = {
         "empty",
         "view",
         "zeros",
+    ),
+    "acp_mpi.rma.device_array": (
+        "Device",
+        "DeviceArray",
+        "devices",
     ),
     "acp_mpi.rma.exchange": (
         "lookup",

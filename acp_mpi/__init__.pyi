@@ -119,6 +119,7 @@ from acp_mpi.errors import (
     AddressError as AddressError,
     AlignmentError as AlignmentError,
     ClosedError as ClosedError,
+    DeviceError as DeviceError,
     EndOfChannel as EndOfChannel,
     Error as Error,
     HeapFullError as HeapFullError,
@@ -138,6 +139,11 @@ from acp_mpi.rma.arrays import (
     empty as empty,
     view as view,
     zeros as zeros,
+)
+from acp_mpi.rma.device_array import (
+    Device as Device,
+    DeviceArray as DeviceArray,
+    devices as devices,
 )
 from acp_mpi.rma.exchange import (
     lookup as lookup,

@@ -28,6 +28,10 @@ class HeapFullError(Error, MemoryError):
     """The memory limit of a rank is reached."""
 
 
+class DeviceError(Error):
+    """The driver of a device has failed, or does not know that memory."""
+
+
 class PeerLostError(Error, ConnectionError):
     """A rank that is needed has died; `rank` says which, if known."""
 
@@ -48,6 +52,13 @@ class ClosedError(Error, ValueError):
 
 class TruncationError(Error):
     """A message is longer than the buffer that was to receive it."""
+
+
+class DeviceSide(Exception):
+    """Inside the library: a buffer is device memory.
+
+    `args`: its block, the offset there, its bytes, the stream behind which operations start.
+    """
 
 
 class AstrayError(Error):
@@ -91,6 +102,9 @@ class Status:
     REGIONS = -26
     TAKEN = -27
     SHORT = -28
+    TYPE = -29
+    DEVICE = -30
+    DRIVER = -31
 
 
 def _where(ga: int, rank: int, low: int, high: int) -> str:
@@ -233,11 +247,40 @@ def from_fault(
             )
         case Status.SHORT:
             return _short(function)
+        case Status.DEVICE:
+            return AddressError(
+                f"{function}: {where} is memory of a device, which no processor loads: words that "
+                "are waited for, atomics and containers lie in host memory (acp.empty, malloc); "
+                "move bytes of a device by put, get and copy, and set a flag in host memory"
+            )
+        case Status.DRIVER:
+            if errno or rank >= 0:
+                return from_device(function, errno, device_words(), 0, 0)
+            return DeviceError(
+                f"{function}: the driver of a device of another rank failed; operations on other "
+                "memory go on, and acp.devices() there shows the device"
+            )
     reason = os.strerror(errno) if errno else _name_of(status)
     if not ga:  # nothing of global memory: what the process itself needs
         needed = f"{size} bytes: " if size else ""
         return Error(f"{function}: {needed}{reason}; see the limits of this process (ulimit -a)")
     return Error(f"{function}: {size} bytes at {where}: {reason}")
+
+
+def device_words() -> str:
+    """Return what the driver of a device said last; `init` puts the engine's here."""
+    return ""
+
+
+def from_device(function: str, errno: int, words: str, size: int, free: int) -> Exception:
+    """Make the exception for what a driver refuses; `size` bytes: there is no memory for them."""
+    number = f" (error {errno})" if errno else ""
+    if size:
+        return HeapFullError(
+            f"{function}: {size} bytes do not fit on the device, where {free} are free: "
+            f"{words}{number}; drop arrays there"
+        )
+    return DeviceError(f"{function}: {words}{number}; acp.devices() shows what there is")
 
 
 def connections() -> tuple[int, int, int]:

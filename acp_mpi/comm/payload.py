@@ -7,7 +7,7 @@ import numpy
 
 from acp_mpi.engine._engine import sha256
 from acp_mpi.rma import buffers
-from acp_mpi.rma.arrays import kind_of
+from acp_mpi.rma.shapes import kind_of
 
 
 def is_plain(x: Any) -> bool:

@@ -6,6 +6,10 @@
 #include "collectives/background.h"
 #include "core/membarrier.h"
 #include "core/state/peer.h"
+#include "device_copies/op_device.h"
+#include "device_copies/op_relay.h"
+#include "devices/device_block.h"
+#include "devices/device_import.h"
 #include "membership/leave.h"
 #include "membership/name_service.h"
 #include "membership/team.h"
@@ -87,6 +91,8 @@ void acp_engine_close(acp_engine *e)
     progress_join(e);
     membarrier_join(e);
     background_close(e);
+    op_device_close(e);
+    device_import_close(e);
     pthread_mutex_lock(&e->progress.leader);
     pthread_mutex_lock(&e->lock);
     if (e->job.peers) {
@@ -143,6 +149,8 @@ void acp_engine_forked(acp_engine *e)
 
 void close_destroy(acp_engine *e)
 {
+    device_block_close(e);
+    device_kinds_close(e);
     flows_close(e);
     for (struct peer *p = NULL; (p = peer_next(e, p));)
         shm_ring_backlog_free(p);
@@ -154,12 +162,15 @@ void close_destroy(acp_engine *e)
     name_service_close(e);
     window_free(e);
     op_table_close(e);
+    op_relay_close(e);
     requests_close(e);
     channel_notes_end(e);
     pthread_mutex_destroy(&e->space);
     pthread_mutex_destroy(&e->progress.bell);
     pthread_mutex_destroy(&e->lock);
     pthread_mutex_destroy(&e->mail.lock);
+    pthread_mutex_destroy(&e->devices.lock);
+    pthread_mutex_destroy(&e->devices.opening);
     pthread_mutex_destroy(&e->collectives.lock);
     pthread_mutex_destroy(&e->progress.leader);
     pthread_mutex_destroy(&e->progress.waiters_lock);

@@ -6,6 +6,8 @@
 #include "core/rank_slot.h"
 #include "core/state/peer.h"
 #include "core/upcalls.h"
+#include "device_copies/op_relay.h"
+#include "devices/device_block.h"
 #include "membership/name_service.h"
 #include "membership/team.h"
 #include "memory/arena.h"
@@ -144,6 +146,8 @@ int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *
     pthread_mutex_init(&e->progress.bell, NULL);
     pthread_mutex_init(&e->lock, NULL);
     pthread_mutex_init(&e->mail.lock, NULL);
+    pthread_mutex_init(&e->devices.lock, NULL);
+    pthread_mutex_init(&e->devices.opening, NULL);
     pthread_mutex_init(&e->collectives.lock, NULL);
     pthread_mutex_init(&e->progress.leader, NULL);
     pthread_mutex_init(&e->progress.waiters_lock, NULL);
@@ -219,6 +223,8 @@ static int reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     arena_reset(e);
     create_mailbox(e);
     protocol_shm_close(e);
+    op_relay_reset(e);
+    device_block_reset(e);
     window_forget(e);
     name_service_reset(e);
     team_reset(e);

@@ -21,6 +21,9 @@
 #include "collectives/schedule.h"
 #include "core/engine_state.h"
 #include "core/method.h"
+#include "device_copies/op_device.h"
+#include "device_copies/op_relay.h"
+#include "devices/device_import.h"
 #include "inspect/query.h"
 #include "membership/name_service.h"
 #include "membership/team.h"
@@ -142,6 +145,8 @@ static const struct poller locked[] = {
 
 static const struct poller unlocked[] = {
     {op_background_due, protocol_slice},
+    {op_device_due, op_device_poll},
+    {device_import_due, device_import_poll},
     {message_send_queue_due, message_send_queue_step},
     {purge_due, look_poll},
     {background_due, background_step},
@@ -196,6 +201,7 @@ static void lost(acp_lane *lane, struct peer *p)
     flows_lost(lane, p);
     channel_notes_lost(lane->engine, p);
     target_assist_forget(lane->engine, p);
+    device_import_lost(lane->engine);
     notices_tell(lane, p);
 }
 
@@ -234,6 +240,14 @@ const struct upcalls acp_upcalls = {
     .window_learn = window_learn,
     .window_welcome = window_rma_welcome,
     .window_help = window_rma_help,
+    .device_mark = op_device_mark,
+    .device_run = op_device_run,
+    .device_add = op_device_add,
+    .device_gate = op_device_gate,
+    .device_relay = op_relay_push,
+    .device_part_done = op_relay_child_done,
+    .device_forsake = op_device_forsake,
+    .device_forget = op_relay_forget,
     .guest = target_assist_heard,
     .mail = flow_recv_frame,
     .name = name_service_serve,

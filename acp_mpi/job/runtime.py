@@ -137,6 +137,7 @@ def _install(job: Job) -> None:
         os.register_at_fork(after_in_child=_leave_all_to_the_parent)
         _once_done = True
     errors.connections = _engine.links
+    errors.device_words = _engine.device_words
     _engine.set_long_wait(membership.say_who_is_missing)
     _engine.set_unusual_buffer(_unusual_buffer)
     _engine.set_ask_for_new(membership.learn_of_newcomers)

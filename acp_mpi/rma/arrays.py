@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from math import prod
-from operator import index
 
 from acp_mpi.engine import _engine
+from acp_mpi.rma.shapes import color_of, extent_of, kind_of
 from acp_mpi.util.overloads import overload
 
 TYPE_CHECKING = False
@@ -17,62 +17,10 @@ if TYPE_CHECKING:
     from numpy import float64, generic
     from numpy.typing import DTypeLike, NDArray
 
+    from acp_mpi.rma.device_array import DeviceArray
+
     S = TypeVar("S", bound=generic)
     Shape = SupportsIndex | Sequence[SupportsIndex]
-
-
-def color_of(color: Any, function: str) -> int:
-    """Return a color as an int; ValueError for one that does not exist."""
-    last = _engine.colors() - 1
-    try:
-        chosen = index(color)
-    except TypeError:
-        text = f"{function}: color {color!r} is not an integer; give 0 to {last}"
-        raise TypeError(text) from None
-    if not 0 <= chosen <= last:
-        raise ValueError(f"{function}: color {color} is not one of 0 to {last}")
-    return chosen
-
-
-def extent_of(shape: Any, function: str) -> tuple[int, ...]:
-    """Return a shape as NumPy takes it, a number or several, as a tuple."""
-    extent: tuple[int, ...]
-    try:
-        extent = (index(shape),)
-    except TypeError:
-        try:
-            extent = tuple(map(index, shape))
-        except TypeError:
-            raise TypeError(
-                f"{function}: {shape!r} is not a shape; give a number of elements, or several"
-            ) from None
-    if any(n < 0 for n in extent):
-        raise ValueError(f"{function}: the shape {extent} is negative; give 0 or more")
-    if any(n >= 1 << 63 for n in extent):
-        raise ValueError(
-            f"{function}: the shape {extent} has a length that no region (1 TiB) has; give less"
-        )
-    return extent
-
-
-def kind_of(dtype: Any, function: str) -> Any:
-    """Return a NumPy dtype with bytes that mean the same on other ranks."""
-    import numpy
-
-    try:
-        kind = numpy.dtype(dtype)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"{function}: {dtype!r:.60} is not a type of elements ({error}); use float, say"
-        ) from None
-    if kind.char in "SU" and not kind.itemsize:
-        kind = numpy.empty(0, kind).dtype  # one character: elements without bytes keep nothing
-    if kind.hasobject:
-        raise TypeError(
-            f"{function}: {kind} holds Python objects, which have no meaning on other ranks; use a "
-            "type of fixed size"
-        )
-    return kind
 
 
 @overload
@@ -91,13 +39,18 @@ def empty(
 def empty(
     shape: Shape, dtype: DTypeLike, *, color: SupportsIndex = 0, window: bool | None = None
 ) -> NDArray[Any]: ...
+@overload
+def empty(
+    shape: Shape, dtype: DTypeLike = float, *, color: SupportsIndex = 0, device: object
+) -> DeviceArray: ...
 def empty(
     shape: Any,
     dtype: Any = float,
     *,
     color: SupportsIndex = 0,
     window: bool | None = None,
-) -> NDArray[Any]:
+    device: object = None,
+) -> NDArray[Any] | DeviceArray:
     """Return a NumPy array in this rank's global memory; `query_ga(array)` gives its address.
 
     Local. Ranks of the same node load and store it (`view`), others reach it by get, put and
@@ -110,13 +63,26 @@ def empty(
     end need not raise, but may write or read the memory of another one. `window=True` insists on
     it, of any size and on one node, too: HeapFullError if there is no place, Error without a
     window; `window=False` never takes it.
+
+    `device="cuda:0"`, a device of PyTorch or CuPy: a `DeviceArray` in the memory of that device,
+    whose content is undefined, with `window` left out. DeviceError says why there is none.
     """
-    return _made(shape, dtype, color, window, "empty")
+    return _made(shape, dtype, color, window, device, "empty")
 
 
-def _made(shape: Any, dtype: Any, color: Any, window: bool | None, function: str) -> NDArray[Any]:
+def _made(
+    shape: Any, dtype: Any, color: Any, window: bool | None, device: Any, function: str
+) -> NDArray[Any] | DeviceArray:
     import numpy
 
+    if device is not None:
+        from acp_mpi.rma.device_array import made
+
+        if window:
+            raise ValueError(
+                f"{function}: memory of a device is not in the window; drop one of them"
+            )
+        return made(shape, dtype, color, device, function, function == "zeros")
     if window:
         from acp_mpi.rma.window import need
 
@@ -146,15 +112,20 @@ def zeros(
 def zeros(
     shape: Shape, dtype: DTypeLike, *, color: SupportsIndex = 0, window: bool | None = None
 ) -> NDArray[Any]: ...
+@overload
+def zeros(
+    shape: Shape, dtype: DTypeLike = float, *, color: SupportsIndex = 0, device: object
+) -> DeviceArray: ...
 def zeros(
     shape: Any,
     dtype: Any = float,
     *,
     color: SupportsIndex = 0,
     window: bool | None = None,
-) -> NDArray[Any]:
+    device: object = None,
+) -> NDArray[Any] | DeviceArray:
     """Return a NumPy array of zeros in this rank's global memory (see `empty`)."""
-    return _made(shape, dtype, color, window, "zeros")
+    return _made(shape, dtype, color, window, device, "zeros")
 
 
 @overload

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from acp_mpi.engine import _engine
+from acp_mpi.errors import DeviceSide
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,17 +14,18 @@ if TYPE_CHECKING:
 
 
 OF_THE_HOST = (1, 3)  # as DLPack numbers memory: the host's, and what CUDA has pinned of it
-_DEVICES = {
-    2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 9: "VPI", 10: "ROCm", 11: "ROCm host",
-    13: "CUDA managed", 14: "oneAPI", 15: "WebGPU", 16: "Hexagon", 17: "MAIA",
-}  # fmt: skip
+_OF_DEVICES = ("put", "get", "iput", "iget", "register_memory")  # these take device memory
 
 
-def _refuse_device(buffer: Any, function: str, device: str) -> None:
-    raise TypeError(
-        f"{function}: {type(buffer).__name__} is device memory ({device}), which is not supported "
-        "yet; copy it to the host first"
-    )
+def _device_side(buffer: Any, function: str) -> None:
+    from acp_mpi.rma.device_memory import found, name_of
+
+    if function not in _OF_DEVICES:
+        raise TypeError(
+            f"{function}: {type(buffer).__name__} is device memory ({name_of(buffer)}), which this "
+            "call does not take; put, get and copy do, or copy it to the host first"
+        )
+    raise DeviceSide(*found(buffer, function))
 
 
 class _Memory:
@@ -42,9 +44,8 @@ def _says_whether_writable(buffer: Any) -> bool:
 
 
 def _by_dlpack(buffer: Any, function: str) -> Any:
-    device, number = buffer.__dlpack_device__()
-    if device not in OF_THE_HOST:
-        _refuse_device(buffer, function, f"{_DEVICES.get(device, f'type {device}')} {number}")
+    if buffer.__dlpack_device__()[0] not in OF_THE_HOST:
+        _device_side(buffer, function)
     import numpy
 
     try:
@@ -70,7 +71,7 @@ def hosted(x: Any, function: str) -> Any:
 def array_of(buffer: Any, function: str, reason: object) -> Any:
     """Return an array of the memory of `buffer`; raise for what is none, and is `reason` why."""
     if hasattr(buffer, "__cuda_array_interface__"):
-        _refuse_device(buffer, function, "CUDA")
+        _device_side(buffer, function)
     if not hasattr(buffer, "__array_interface__") and not _has_buffer(buffer):
         if hasattr(buffer, "__dlpack__"):
             return _by_dlpack(buffer, function)

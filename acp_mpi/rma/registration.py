@@ -12,9 +12,9 @@ from _thread import RLock
 from operator import index
 
 from acp_mpi.engine import _engine
-from acp_mpi.errors import AddressError, Error
-from acp_mpi.rma.arrays import color_of
+from acp_mpi.errors import AddressError, DeviceSide, Error
 from acp_mpi.rma.buffers import place_of
+from acp_mpi.rma.shapes import color_of
 from acp_mpi.util.lifecycle import on_close, on_reset
 
 TYPE_CHECKING = False
@@ -42,6 +42,8 @@ class AtKey:
         self._ga = 0
         self._ticket: int | None = None
         self._closed = False
+        self._block: Any = None  # of device memory, and what follows is where it is there
+        self._offset = self._number = 0
 
     @property
     def closed(self) -> bool:
@@ -70,11 +72,16 @@ class AtKey:
                 self._ticket = _engine.retire(self._ga, self._size)
             ticket = self._ticket
         _engine.quiet(ticket)  # after Ctrl-C here it can be closed again
+        if self._block is not None:
+            _engine.device_drop(self._block, self._number)
+            self._block = None
         self._forget()
 
     def _forget(self) -> None:
         self._closed = True
-        self._keep = None
+        if self._block is not None and self._ga:
+            _engine.device_drop(self._block, self._number)
+        self._keep = self._block = None
         _waiting.pop(id(self), None)
         _published.pop(id(self), None)
 
@@ -93,17 +100,25 @@ def register_memory(buffer: Any, color: int = 0) -> AtKey:
     """Make a contiguous buffer global; `query_ga` of the key gives its address.
 
     Local. Keeps the buffer alive until the key is closed. `color` (0 to 3) is part of the
-    addresses. Raises ValueError for an empty, read-only or non-contiguous buffer.
+    addresses. Raises ValueError for an empty, read-only or non-contiguous buffer. Memory of a
+    device is given by DLPack or the CUDA array interface; DeviceError if its driver is not there.
     """
     _engine.demand("register_memory")
     color = color_of(color, "register_memory")
-    address, size, keep = place_of(buffer, "register_memory")
+    block, offset = None, 0
+    try:
+        address, size, keep = place_of(buffer, "register_memory")
+    except DeviceSide as side:
+        block, offset, size, _ = side.args
+        address, keep = block.address + offset, buffer
     _engine.demand("register_memory")  # Python code of the arguments may have finalized
     if size == 0:
         raise ValueError("register_memory: the buffer is empty; there is nothing to address")
     key = AtKey(address, size, color, keep)
+    key._block, key._offset = block, offset
     _published[id(key)] = key
-    _waiting[id(key)] = key
+    if block is None:
+        _waiting[id(key)] = key
     return key
 
 
@@ -121,6 +136,11 @@ def _publish(wanted: AtKey) -> None:
     """
     with _changing:
         if wanted._ga or wanted.closed:  # another thread has come first
+            return
+        if wanted._block is not None:
+            wanted._ga, wanted._number = _engine.device_register(
+                wanted._block, wanted._offset, wanted._size, wanted._color
+            )
             return
         batches = _adjoining(sorted(_waiting.values(), key=lambda k: (k._color, k._address)))
         for batch in batches:
@@ -162,6 +182,8 @@ def query_ga(key: Any, offset: int = 0, *, address: int | None = None, view: Any
     """
     if view is not None:
         address = place_of(view, "query_ga", writable=False)[0]
+    if hasattr(key, "_side"):  # a DeviceArray
+        return int(key.ga) + _inside(key.ga, key.nbytes, offset, None, "array")
     if not isinstance(key, AtKey):
         begin, size, _ = place_of(key, "query_ga", writable=False)
         return _array_ga(key, begin, size) + _inside(begin, size, offset, address, "array")

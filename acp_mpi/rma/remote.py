@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar, overload
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError
-from acp_mpi.rma.arrays import extent_of, kind_of
 from acp_mpi.rma.buffers import hosted
+from acp_mpi.rma.shapes import extent_of, kind_of
 
 if TYPE_CHECKING:
     from numpy import dtype as Dtype

@@ -13,6 +13,7 @@ from acp_mpi.comm.collectives import calls
 from acp_mpi.engine import _engine
 from acp_mpi.job import membership, runtime
 from acp_mpi.job.rendezvous.announcement import own
+from acp_mpi.rma.device_array import devices
 from acp_mpi.tools import measure, stdout, table
 from acp_mpi.util import usage
 
@@ -87,6 +88,15 @@ def _named(group: Any) -> str:
     return f"{group.name} ({group.size} rank{'s' * (group.size > 1)})"
 
 
+def _devices() -> str:
+    """Return the devices whose memory can be global, or why there are none; loads their drivers."""
+    texts = []
+    for each in devices():
+        state = each.reason or f"{each.model}, {'a' if each.active else 'no'} context here"
+        texts.append(f"{each.name}: {state}")
+    return "; ".join(texts) or "none"
+
+
 def _facts() -> list[tuple[str, str]]:
     limit, committed, _, starter, _, _ = _engine.memory_statistics()
     return [
@@ -102,6 +112,7 @@ def _facts() -> list[tuple[str, str]]:
         ("global memory of a rank", f"at most {limit / 2**20:.1f} MiB, now {committed >> 10} KiB"),
         ("starter memory", f"{starter} bytes"),
         ("MPI window", membership.job().window_state),
+        ("devices", _devices()),
         ("groups", ", ".join(map(_named, membership.groups()))),
         ("threads", "one progress thread a process, asleep when there is nothing to do"),
     ]

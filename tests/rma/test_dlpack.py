@@ -37,8 +37,11 @@ class Older(Tensor):
 class OfCuda(Tensor):
     device = 2, 3
 
+    def __dlpack__(self, *, stream=None):
+        return self.array.__dlpack__()
 
-class Unnamed(Tensor):
+
+class Unnamed(OfCuda):
     device = 99, 0
 
 
@@ -182,23 +185,28 @@ def test_memory_that_is_said_to_be_read_only_is_no_destination():
         acp.register_memory(Tensor(array))
 
 
-@pytest.mark.parametrize(("kind", "name"), [(OfCuda, "CUDA 3"), (Unnamed, "type 99")])
+@pytest.mark.parametrize(("kind", "name"), [(OfCuda, "cuda 3"), (Unnamed, "type 99")])
 def test_memory_of_a_device_is_refused_and_the_device_named(kind, name):
     thing, ga = kind(np.zeros(2)), acp.query_starter_ga(acp.rank())
-    calls = {
+    moves = {
         "put": lambda: acp.put(ga, thing),
         "get": lambda: acp.get(ga, thing),
         "iput": lambda: acp.iput(ga, thing),
+        "register_memory": lambda: acp.register_memory(thing),
+    }
+    calls = {
         "send": lambda: acp.send(thing, acp.rank()),
         "isend": lambda: acp.isend(thing, acp.rank()),
         "recv": lambda: acp.recv(thing),
         "irecv": lambda: acp.irecv(thing),
-        "register_memory": lambda: acp.register_memory(thing),
         "Vector.extend": lambda: acp.Vector("f8").extend(thing),
         "Set.update": lambda: acp.Set(thing),
         "Map.update": lambda: acp.Map().update(thing, thing),
         "Map.get_many": lambda: acp.Map().get_many(thing),
     }
+    for function, call in moves.items():  # these take it, where there is a driver
+        with refused(acp.DeviceError, function, "acp.devices()"):
+            call()
     for function, call in calls.items():
         with refused(TypeError, function, f"device memory ({name}", "host"):
             call()

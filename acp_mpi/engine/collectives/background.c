@@ -1,5 +1,6 @@
 /* Background collectives: the progress engine advances them as messages come, while their callers compute. */
 #include "collectives/background.h"
+#include "devices/device_import.h"
 #include "base/linux.h"
 #include "collectives/abort.h"
 #include "collectives/schedule.h"
@@ -305,6 +306,7 @@ void acp_engine_halt(acp_engine *e)
 {
     halt(e);
     keepalive_await(e);
+    device_import_close(e); /* after the reset its owner may free the memory at once */
 }
 
 void acp_engine_resume(acp_engine *e)

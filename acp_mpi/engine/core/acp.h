@@ -75,6 +75,8 @@ typedef enum acp_status {
     ACP_E_TAKEN = -27,
     ACP_E_SHORT = -28,      /* connections wait for want of a file descriptor of this process */
     ACP_E_TYPE = -29,
+    ACP_E_DEVICE = -30,     /* device memory, which this call cannot use */
+    ACP_E_DRIVER = -31,     /* the driver of a device failed: its error number in the fault */
 } acp_status;
 
 typedef enum acp_compare {

@@ -20,7 +20,7 @@ const char *acp_status_name(int status)
         "no such block", "damaged heap", "destroyed", "message longer than its room", "cancelled",
         "another collective meanwhile", "a rank has left the collective", "a count overflows",
         "too many regions", "a name of another rank", "no descriptor left",
-        "a message of another type"};
+        "a message of another type", "device memory", "a driver's error"};
     int i = -status;
     return i >= 0 && i < (int)(sizeof names / sizeof *names) ? names[i] : "unknown status";
 }

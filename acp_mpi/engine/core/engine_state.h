@@ -6,6 +6,8 @@
 #include "core/state/channels.h"
 #include "core/state/collectives.h"
 #include "core/state/containers.h"
+#include "core/state/device_copies.h"
+#include "core/state/devices.h"
 #include "core/state/fence.h"
 #include "core/state/membership.h"
 #include "core/state/memory.h"
@@ -37,6 +39,8 @@ struct acp_engine {
     struct progress_state progress;
     struct job_state job;
     struct memory_state memory;
+    struct devices_state devices;
+    struct device_copies_state copies;
     struct shm_state shm;
     struct tcp_state tcp;
     struct mpi_state mpi;

@@ -8,7 +8,7 @@
 struct peer;
 
 /* How this process reaches a place: itself, or which road leads to its owner. */
-enum reach { REACH_LOAD = 0, REACH_VM, REACH_RING, REACH_LINK };
+enum reach { REACH_LOAD = 0, REACH_VM, REACH_DEVICE, REACH_RING, REACH_LINK };
 
 /* A region as one lane knows it; valid while *generation == live. */
 struct translation {
@@ -54,6 +54,8 @@ struct acp_lane {
     struct peer *peers[LANE_PEERS]; /* peers used lately, by slot */
     uint64_t letters[LANE_LETTERS]; /* of the own mailbox, in no list */
     struct meetings meetings;
+    uint64_t stream;   /* its operations with device memory start after what is in it */
+    bool unordered;    /* or at once */
     uint64_t counted;  /* value of the last counter after its last add by this lane */
     bool others_count; /* others have added to that counter, too */
     uint32_t letter_count, request_count;

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define LAYOUT_MAGIC 0x314d454d50434121ull /* "!ACPMEM1" */
-#define LAYOUT_VERSION 33 /* a byte; of all that processes share or send to each other */
+#define LAYOUT_VERSION 34 /* a byte; of all that processes share or send to each other */
 
 /* The largest pages that a kernel of this processor may have: mappings begin at a multiple, on all hosts of a job
  * alike. On aarch64 kernels are built with 4, 16 or 64 KiB. */
@@ -41,6 +41,7 @@
 #define BARRIER_ENTRIES 512u
 #define ATTACH_LINES 512u
 #define ATTACH_LANES 8u
+#define BUSY_FLAGS (2u * ATTACH_LANES + 2u)
 #define WATCHES 8u
 
 /* A member of the job, as it stands in the membership table. */
@@ -126,7 +127,7 @@ struct cell {
 
 /* Of the heap as much as has been used is published in its head. */
 enum segment_kind {
-    SEGMENT_MEMORY = 1, SEGMENT_PRIVATE = 2, SEGMENT_ALIAS = 3, SEGMENT_HEAP = 4
+    SEGMENT_MEMORY = 1, SEGMENT_PRIVATE = 2, SEGMENT_ALIAS = 3, SEGMENT_HEAP = 4, SEGMENT_DEVICE = 5
 };
 
 /* One region of a rank's offset space. `generation` is odd while it lives. */
@@ -136,8 +137,10 @@ struct entry {
     _Atomic uint16_t color;
     _Atomic uint64_t offset;
     _Atomic uint64_t length;
-    _Atomic uint64_t target; /* private: the owner's virtual address; alias: the offset it names */
-    uint64_t reserved[4];
+    _Atomic uint64_t target; /* private: the owner's virtual address; alias: the offset it names; device: in the block */
+    _Atomic uint64_t pass;   /* device: offset of the struct device_pass of its block, in the memory file */
+    _Atomic uint64_t serial; /* device: of the block, of all of this process */
+    uint64_t reserved[2];
 };
 
 static_assert(sizeof(struct entry) == 64, "one cache line an entry");
@@ -196,9 +199,10 @@ struct attach_line {
     _Atomic uint32_t pid;
     _Atomic int32_t table_fd; /* where it knows the members of the job from */
     _Atomic uint64_t table_nonce, nonce; /* nonce of that table; nonce of the process */
-    uint32_t spare[6];
-    /* Odd while that lane is inside an access, one flag for each role of the memory in it. */
-    _Atomic uint32_t busy[2 * ATTACH_LANES];
+    uint32_t spare[4];
+    /* Odd while that lane is inside an access, one flag for each role of the memory in it; the last two while
+     * copies of devices run, in turn (devices/device_mark.c). */
+    _Atomic uint32_t busy[BUSY_FLAGS];
 };
 
 static_assert(sizeof(struct attach_line) == 128, "no two peers share a cache line");
@@ -220,6 +224,7 @@ struct watch {
 };
 
 #define LOOK_MAIL 1u /* a message of a finished context has come */
+#define LOOK_DEVICES 4u /* a block of device memory that was imported ends */
 #define LOOK_RING 2u /* a thread waits for so long that something may have written over the cells */
 
 /* The part of the control area that peers of the node write. */

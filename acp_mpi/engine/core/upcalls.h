@@ -6,6 +6,8 @@
 #include "core/layout.h"
 #include "core/poller.h"
 
+struct acp_device_block;
+struct device_job;
 struct heap;
 struct link;
 struct op;
@@ -48,7 +50,8 @@ struct upcalls {
     message_handler *arrived;
     int (*land)(acp_lane *lane, const struct message *put, const unsigned char *payload, uint64_t size,
                 uint64_t *sum); /* straight into its place; *sum, if given, goes on over it */
-    void (*landed)(acp_lane *lane, struct peer *from, struct link *link, const struct message *put, int rc);
+    void (*landed)(acp_lane *lane, struct peer *from, struct link *link, const struct message *put,
+                   const unsigned char *payload, int rc); /* ACP_E_BUSY: it is not in its place so far */
     void (*answer)(acp_lane *lane, struct link *link); /* the acknowledgements due, in one frame */
     void (*admitted)(acp_lane *lane, struct peer *peer, struct link *link);
     void (*unlinked)(acp_engine *e, const struct link *link); /* the link has ended: no answer can use it any more */
@@ -62,6 +65,17 @@ struct upcalls {
     void (*window_learn)(acp_lane *lane, struct peer *p, acp_ga_t ga, uint64_t size);
     void (*window_welcome)(acp_lane *lane, struct op *op);
     void (*window_help)(acp_engine *e, acp_handle_t handle);
+
+    /* of operations: copies of devices, and of what goes through this process to or from one */
+    int (*device_mark)(acp_lane *lane, const struct message *command, struct acp_device_block *local,
+                       bool local_is_source, struct device_job **job); /* without the lock */
+    void (*device_run)(acp_lane *lane);
+    void (*device_add)(acp_lane *lane, struct op *op);
+    bool (*device_gate)(acp_lane *lane, struct op *op);
+    void (*device_relay)(acp_lane *lane, struct op *op);
+    void (*device_part_done)(acp_lane *lane, struct op *child);
+    void (*device_forsake)(acp_engine *e, struct device_job *job);
+    void (*device_forget)(struct device_job *job); /* at the end of all */
 
     /* of operations: messages for rooms above, by kind, and the memory that their answers need */
     message_handler *guest, *mail, *name, *signal, *channel;

@@ -110,6 +110,8 @@ int acp_word_find(acp_lane *lane, acp_ga_t ga, uint32_t width, acp_word *word)
     int rc = translate(lane, ga, width, &t, &reach);
     if (rc != ACP_OK)
         return rc;
+    if (reach == REACH_DEVICE)
+        return lane_fail(lane, ACP_E_DEVICE, ga, width);
     if (t.peer != lane->engine->job.own)
         return lane_fail(lane, ACP_E_PRIVATE, ga, width);
     *word = (acp_word){t.base + (ga - t.low), t.position + (ga - t.low), ga, width,

@@ -49,7 +49,7 @@ static void order_move(acp_engine *e, uint32_t to, uint32_t from)
 
 static bool registered(const struct region *region)
 {
-    return region->kind == SEGMENT_PRIVATE || region->kind == SEGMENT_ALIAS;
+    return region->kind == SEGMENT_PRIVATE || region->kind == SEGMENT_ALIAS || region->kind == SEGMENT_DEVICE;
 }
 
 static void order_insert(acp_engine *e, uint32_t slot, const struct region *region)
@@ -61,6 +61,8 @@ static void order_insert(acp_engine *e, uint32_t slot, const struct region *regi
     entry->offset = region->offset;
     entry->length = region->length;
     entry->target = region->target;
+    entry->pass = region->pass;
+    entry->serial = region->serial;
     uint32_t at = order_lower_bound(e, region->offset), count = own_count(e);
     for (uint32_t i = count; i > at; i--)
         order_move(e, i, i - 1);
@@ -180,6 +182,8 @@ int directory_find(const struct control *c, uint64_t offset, struct region *out)
             out->offset = entry->offset;
             out->length = entry->length;
             out->target = entry->target;
+            out->pass = entry->pass;
+            out->serial = entry->serial;
             out->kind = entry->kind;
             out->color = entry->color;
             found = (out->generation & 1) && offset - out->offset < out->length;

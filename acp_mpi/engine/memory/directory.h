@@ -7,6 +7,7 @@
 /* A directory entry as read in one piece. */
 struct region {
     uint64_t offset, length, target;
+    uint64_t pass, serial; /* of device memory */
     uint32_t generation, kind, color, slot;
 };
 

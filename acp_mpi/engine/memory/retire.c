@@ -81,13 +81,13 @@ static struct retiree *retiree_new(acp_engine *e)
     uint32_t room = 0;
     for (uint32_t line = 0; line < ATTACH_LINES; line++)
         if (e->doors->lines[line].holder)
-            room += 2 * ATTACH_LANES;
+            room += BUSY_FLAGS;
     struct retiree *r = calloc(1, sizeof *r + room * sizeof r->inside[0]);
     if (!r)
         return NULL;
     for (uint32_t line = 0; line < ATTACH_LINES; line++) {
         struct attach_line *l = &e->doors->lines[line];
-        for (uint32_t flag = 0; l->holder && flag < 2 * ATTACH_LANES; flag++) {
+        for (uint32_t flag = 0; l->holder && flag < BUSY_FLAGS; flag++) {
             uint32_t seen = atomic_load(&l->busy[flag]);
             if ((seen & 1) && r->count < room) {
                 r->inside[r->count].line = line;

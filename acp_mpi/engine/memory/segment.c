@@ -214,6 +214,22 @@ int acp_segment_register(acp_lane *lane, void *address, uint64_t size, uint32_t 
     return lane->fault.status = rc;
 }
 
+int segment_publish(acp_lane *lane, struct region *region, acp_ga_t *ga)
+{
+    acp_engine *e = lane->engine;
+    struct memory_state *m = &e->memory;
+    uint64_t room = layout_page_up(region->length) + GUARD_BYTES;
+    lane->fault = (acp_fault){.size = region->length, .rank = acp_rank(e), .high = ENTRIES_MAX};
+    pthread_mutex_lock(&e->space);
+    region->offset = region->length < m->span ? take_offsets(m, room, 0) : 0;
+    int rc = region->offset ? directory_publish(e, region) : ACP_E_FULL;
+    if (rc != ACP_OK && region->offset)
+        segment_range_push(&m->free, (struct range){region->offset, region->offset + room});
+    pthread_mutex_unlock(&e->space);
+    *ga = acp_ga(acp_rank(e), region->color, region->offset);
+    return lane->fault.status = rc;
+}
+
 acp_ga_t acp_query_ga(acp_engine *e, const void *address, uint64_t size)
 {
     uint64_t offset = (uint64_t)((uintptr_t)address - (uintptr_t)e->memory.base);

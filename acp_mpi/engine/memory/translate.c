@@ -20,7 +20,7 @@
 static void views_trim(acp_engine *e, struct peer *p)
 {
     const _Atomic uint32_t *busy = p->shm.doors->lines[p->shm.line].busy;
-    for (uint32_t flag = 0; flag < 2 * ATTACH_LANES; flag++)
+    for (uint32_t flag = 0; flag < BUSY_FLAGS; flag++)
         if (busy[flag] & 1)
             return;
     for (struct view **at = &p->memory.views; *at;) {
@@ -119,6 +119,8 @@ static bool possible(const acp_engine *e, const struct peer *p, const struct reg
         return p != e->job.own || (own && own[region->slot].low == region->target &&
                                region->length <= own[region->slot].high - region->target);
     }
+    if (region->kind == SEGMENT_DEVICE)
+        return true; /* the kind checks what is asked of the block */
     return region->kind >= SEGMENT_MEMORY && region->kind <= SEGMENT_HEAP &&
            whole->length <= p->shm.span && whole->offset <= p->shm.span - whole->length &&
            (region->kind != SEGMENT_ALIAS ||
@@ -209,8 +211,10 @@ static int region_locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct tran
                   ? lane->nowhere
                                             : &p->shm.doors->lines[p->shm.line].busy[2 * lane->index];
     *reach = REACH_LOAD;
-    if (region.kind == SEGMENT_PRIVATE) {
-        if (p == e->job.own)
+    if (region.kind == SEGMENT_PRIVATE || region.kind == SEGMENT_DEVICE) {
+        if (region.kind == SEGMENT_DEVICE)
+            *reach = REACH_DEVICE; /* if it is imported: devices/ knows */
+        else if (p == e->job.own)
             t->base = (unsigned char *)(uintptr_t)region.target;
         else
             *reach = p->shm.vm_refused ? REACH_RING : REACH_VM;
@@ -280,7 +284,7 @@ int acp_query_address(acp_lane *lane, acp_ga_t ga, uint64_t size, void **address
     if (rc != ACP_OK)
         return rc;
     if (reach != REACH_LOAD)
-        return lane_fail(lane, ACP_E_PRIVATE, ga, size);
+        return lane_fail(lane, t.kind == SEGMENT_DEVICE ? ACP_E_DEVICE : ACP_E_PRIVATE, ga, size);
     *address = t.base + (ga - t.low);
     atomic_fetch_add(&t.peer->shown, 1);
     return ACP_OK;

@@ -34,7 +34,7 @@ void unmap_all(acp_engine *e)
 static bool quiet(const acp_engine *e)
 {
     if (atomic_load(&e->inside) || atomic_load(&e->mail.sends_open) ||
-        atomic_load(&e->collectives.count))
+        atomic_load(&e->collectives.count) || atomic_load(&e->copies.running_count))
         return false;
     for (uint32_t i = LANE_LOCKED + 1; i < ATTACH_LANES; i++)
         if (atomic_load(&e->lanes[i].taken))

@@ -105,8 +105,28 @@ void answer_task(acp_lane *lane, struct op *op)
 {
     struct message m = op->command;
     m.id = op->client_id;
-    if (op->client)
+    bool silent = m.kind == ACP_PUT && m.flags & PART_SILENT && op->fault.status == ACP_OK;
+    if (op->client && !silent)
         answer_settle(lane, op->client, op->client_link, &m, &op->fault, op->result);
+}
+
+bool answer_of_device(acp_lane *lane, const struct message *get)
+{
+    struct translation t;
+    enum reach reach;
+    return get->a && get->a <= CHUNK_BYTES && translate(lane, get->src, get->a, &t, &reach) == ACP_OK &&
+           reach == REACH_DEVICE;
+}
+
+void answer_brought(acp_lane *lane, struct op *op)
+{
+    struct message m = op->command;
+    m.id = op->client_id;
+    if (op->fault.status == ACP_OK)
+        send_reply(lane, op->client, op->client_link, &m, NULL, 0, op->payload, op->payload_size);
+    else
+        answer_settle(lane, op->client, op->client_link, &m, &op->fault, 0);
+    op->client = NULL; /* it has its answer */
 }
 
 static int serve_get(acp_lane *lane, struct peer *from, struct link *link,
@@ -116,6 +136,8 @@ static int serve_get(acp_lane *lane, struct peer *from, struct link *link,
     enum reach reach;
     int rc = m->a <= CHUNK_BYTES ? translate(lane, m->src, m->a, &t, &reach)
                                  : lane_fail(lane, ACP_E_ARGUMENT, m->src, m->a);
+    if (rc == ACP_OK && reach == REACH_DEVICE)
+        return ACP_E_BUSY;
     while (rc == ACP_OK && (reach != REACH_LOAD || !translate_enter(&t, ROLE_SRC)))
         rc = reach != REACH_LOAD ? lane_fail(lane, ACP_E_UNREGISTERED, m->src, m->a)
                                  : translate(lane, m->src, m->a, &t, &reach);
@@ -168,6 +190,10 @@ bool answer_waiting(acp_lane *lane, struct op *op)
     int rc = op->client ? answer_now(lane, op->client, op->client_link, &m, op->payload,
                                     op->payload_size)
                         : ACP_OK;
+    if (rc == ACP_E_BUSY && m.kind == ACP_GET) { /* device memory has taken the place of what was there */
+        rc = lane_fail(lane, ACP_E_UNREGISTERED, m.src, m.a);
+        answer_settle(lane, op->client, op->client_link, &m, &lane->fault, 0);
+    }
     if (rc == ACP_E_BUSY) {
         pending_bar(lane, op);
         return false;

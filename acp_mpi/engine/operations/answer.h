@@ -23,6 +23,8 @@ const acp_fault *answer_earlier_failure(const struct peer *from, uint64_t id);
 int answer_now(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
                const unsigned char *payload, uint64_t size);
 /* The same for a task that waited for its order, for room for its result, or for a lock. False: it waits on. */
+bool answer_of_device(acp_lane *lane, const struct message *get); /* then a task brings the bytes first */
+void answer_brought(acp_lane *lane, struct op *op);                /* such a task is over */
 bool answer_waiting(acp_lane *lane, struct op *op);
 void answer_task(acp_lane *lane, struct op *op); /* of a task that is over */
 

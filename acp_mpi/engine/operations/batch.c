@@ -7,6 +7,7 @@
  * All elements of a batch have the same size; records and bytes are padded to 8. */
 #include "operations/batch.h"
 #include "core/state/peer.h"
+#include "memory/translate.h"
 #include "operations/execute.h"
 #include "operations/op_table.h"
 #include "operations/protocol_tcp.h"
@@ -227,6 +228,14 @@ void batch_reply(acp_lane *lane, struct op *child, const unsigned char *payload,
     struct many *m = child->parent->many;
     bool atomic = layout_is_atomic(b->kind);
     uint64_t step = answer_of(b->kind, b->element);
+    if (child->fault.status == ACP_E_DEVICE && !atomic) { /* some are device memory */
+        uint64_t *again = realloc(m->again, (m->again_count + b->count) * sizeof *again);
+        child->fault.status = again ? ACP_OK : ACP_E_SYSTEM;
+        m->again = again ? again : m->again;
+        for (uint64_t i = 0; again && i < b->count; i++)
+            again[m->again_count++] = b->index[i];
+        return;
+    }
     bool brings = b->kind == ACP_GET || (atomic && b->wants_old);
     if (brings && child->fault.status == ACP_OK && (!payload || size != b->count * step)) {
         lane_fail(lane, ACP_E_ARGUMENT, 0, size);
@@ -241,6 +250,13 @@ void batch_reply(acp_lane *lane, struct op *child, const unsigned char *payload,
                                  b->element, NULL) != ACP_OK)
             op_table_fault(child, &lane->fault);
     }
+}
+
+static bool of_device(acp_lane *lane, acp_ga_t ga, uint64_t size)
+{
+    struct translation t;
+    enum reach reach;
+    return translate(lane, ga, size, &t, &reach) == ACP_OK && reach == REACH_DEVICE;
 }
 
 /* Runs the elements of a batch of a peer, with their results in `answer`. The first error is the batch's, the other
@@ -267,8 +283,8 @@ static int run_all(acp_lane *lane, const struct message *m, const unsigned char 
                                        : execute_command(lane, &c, (struct place){0}, 0, 0, &old);
             memcpy(answer + i * step, &old, sizeof old);
         }
-        if (rc == ACP_E_BUSY) /* another process would be needed: not a batch of ours */
-            rc = lane_fail(lane, ACP_E_UNREGISTERED, words[0], m->a);
+        if (rc == ACP_E_BUSY) /* the peer sends these alone; or another process would be needed: not a batch of ours */
+            rc = lane_fail(lane, of_device(lane, words[0], m->a) ? ACP_E_DEVICE : ACP_E_UNREGISTERED, words[0], m->a);
         if (rc != ACP_OK && first.status == ACP_OK)
             first = lane->fault;
     }

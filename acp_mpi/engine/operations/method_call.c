@@ -50,7 +50,7 @@ static int reach_all(acp_lane *lane, const struct acp_call *c, acp_ga_t chunk)
     for (int i = 0; i < 1 + (chunk != ACP_GA_NULL); i++) {
         int rc = translate(lane, gas[i], sizes[i], &t, &reach);
         if (rc == ACP_OK && reach != REACH_LOAD)
-            rc = lane_fail(lane, ACP_E_PRIVATE, gas[i], sizes[i]);
+            rc = lane_fail(lane, reach == REACH_DEVICE ? ACP_E_DEVICE : ACP_E_PRIVATE, gas[i], sizes[i]);
         if (rc != ACP_OK)
             return rc;
     }

@@ -4,6 +4,7 @@
  * is the number up to which all are done; a slot of the table is free again when the watermark has passed it. */
 #include "operations/op_table.h"
 #include "core/state/peer.h"
+#include "core/upcalls.h"
 #include "operations/answer.h"
 #include "operations/op_errors.h"
 #include "operations/pending.h"
@@ -142,6 +143,9 @@ static void op_free(acp_engine *e, struct op *op)
     op->many = NULL;
     free(op->batch);
     op->batch = NULL;
+    if (op->job)
+        e->up->device_forsake(e, op->job);
+    op->job = NULL;
     while (op->bounces)
         protocol_shm_release(e, op, op->bounces);
 }
@@ -151,6 +155,8 @@ void op_table_finish(acp_lane *lane, struct op *op)
     acp_engine *e = lane->engine;
     if (op->handle && op->fault.status != ACP_OK)
         failure_note(e, op);
+    if (op->client && op->command.kind == ACP_GET && op->local.local)
+        answer_brought(lane, op);
     op_free(e, op);
     if (op->handle) {
         atomic_fetch_sub_explicit(&e->ops.outstanding, 1, memory_order_release);
@@ -163,7 +169,9 @@ void op_table_finish(acp_lane *lane, struct op *op)
         progress_event(e);
         return;
     }
-    if (op->parent)
+    if (op->parent && op->parent->way == WAY_RELAY)
+        e->up->device_part_done(lane, op);
+    else if (op->parent)
         vector_child_done(lane, op);
     else
         answer_task(lane, op);
@@ -287,6 +295,7 @@ void op_table_close(acp_engine *e)
     for (uint32_t i = 0; e->ops.table && i < OPS; i++) {
         free(e->ops.table[i].payload);
         free(e->ops.table[i].many);
+        e->up->device_forget(e->ops.table[i].job);
     }
     task_close(e);
     while (e->ops.bounce_pool) {

@@ -7,6 +7,7 @@
 #include "operations/execute.h"
 
 struct batch;
+struct device_job;
 struct link;
 struct many;
 struct peer;
@@ -15,7 +16,7 @@ enum op_state { OP_WAITING = 1, OP_RUNNING, OP_DONE };
 
 enum op_way {
     WAY_NONE = 0, WAY_RUN, WAY_ASK, WAY_PUT, WAY_GET, WAY_WINDOW_PUT, WAY_WINDOW_GET, WAY_MANY,
-    WAY_BATCH, WAY_CALL
+    WAY_BATCH, WAY_CALL, WAY_DEVICE, WAY_RELAY
 };
 
 static inline bool op_table_by_window(uint8_t way)
@@ -61,6 +62,7 @@ struct op {
     struct op *followers;
     struct op *next_follower;
     struct acp_call *call; /* of the caller */
+    struct device_job *job; /* with device memory at an end; NULL: none */
     acp_fault fault;
     uint64_t result;
     /* of a task: the process that sent it */

@@ -34,7 +34,7 @@ static bool reads_too_early(const struct op *before, const struct plan *plan)
 static bool may_go(acp_lane *lane, const struct op *op, struct plan *plan)
 {
     const struct op *before = op->then;
-    if (op->way == WAY_MANY)
+    if (op->way == WAY_MANY || op->job)
         return false;
     if (op_table_tells_nothing(op) && op_table_tells_nothing(before) && before->way == WAY_ASK &&
         before->road == &road_link && translate_remote(lane, op->command.src) == before->target &&
@@ -128,7 +128,7 @@ static void command_carry(acp_lane *lane, struct op *op)
 static bool waits_to_be_served(const struct op *op)
 {
     uint8_t kind = op->command.kind;
-    return kind == ACP_GET || kind == ACP_BATCH || (kind == ACP_CALL && !op->call);
+    return (kind == ACP_GET && !op->local.local) || kind == ACP_BATCH || (kind == ACP_CALL && !op->call);
 }
 
 /* Was the last part sent in the middle of a group with one answer, which must still be requested? */
@@ -173,6 +173,10 @@ void protocol_push(acp_lane *lane, struct op *op)
 {
     if (op->way == WAY_MANY) {
         vector_push(lane, op);
+        return;
+    }
+    if (op->way == WAY_RELAY) {
+        lane->engine->up->device_relay(lane, op);
         return;
     }
     if (op->call || waits_to_be_served(op)) {
@@ -242,6 +246,8 @@ static void call_send(acp_lane *lane, struct op *op)
 
 static void plan_follow(acp_lane *lane, struct op *op, const struct plan *plan)
 {
+    if (op->job && plan->way != WAY_DEVICE && lane->engine->up->device_gate(lane, op))
+        return;
     op->way = (uint8_t)plan->way;
     op->road = plan->road;
     op->target = plan->target;
@@ -254,6 +260,8 @@ static void plan_follow(acp_lane *lane, struct op *op, const struct plan *plan)
         ask(lane, op);
     else if (plan->way == WAY_CALL)
         call_send(lane, op);
+    else if (plan->way == WAY_DEVICE)
+        lane->engine->up->device_add(lane, op);
     else if (op_table_by_window(op->way))
         lane->engine->up->window_start(lane, op);
     else
@@ -276,7 +284,8 @@ void protocol_start(acp_lane *lane, struct op *op)
 {
     struct plan plan;
     if (op->way == WAY_MANY) {
-        vector_push(lane, op);
+        if (!op->job || !lane->engine->up->device_gate(lane, op))
+            vector_push(lane, op);
         return;
     }
     if (waits_to_be_served(op)) {
@@ -284,7 +293,7 @@ void protocol_start(acp_lane *lane, struct op *op)
             op_table_finish(lane, op);
         return;
     }
-    if (route(lane, op, &plan) != ACP_OK) {
+    if (op->fault.status != ACP_OK || route(lane, op, &plan) != ACP_OK) {
         lane_fault(lane, op);
         op_table_finish(lane, op);
         return;

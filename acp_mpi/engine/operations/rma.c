@@ -1,5 +1,8 @@
 /* The operations as users call them: run at once where load and store reach both ends and
  * nothing is waited for, else handed to the operation table. */
+#include "core/devices.h"
+#include "core/upcalls.h"
+#include "devices/device_block.h"
 #include "memory/translate.h"
 #include "operations/execute.h"
 #include "operations/op_table.h"
@@ -38,11 +41,16 @@ int acp_check(acp_lane *lane, acp_ga_t ga, uint64_t size)
 /* How an operation is waited for, as far as that decides its way. */
 enum manner { PLAIN, AWAITED, RINGS };
 
-static acp_handle_t submit(acp_lane *lane, const struct message *command, struct place local,
-                           acp_handle_t order, enum manner manner)
+/* `block`: the local side is device memory. */
+static acp_handle_t submit_from(acp_lane *lane, const struct message *command, struct place local,
+                                acp_device_block *block, acp_handle_t order, enum manner manner)
 {
     acp_engine *e = lane->engine;
     acp_handle_t handle = 0;
+    struct device_job *job = NULL;
+    if (unlikely(atomic_load_explicit(&e->devices.used, memory_order_relaxed)) &&
+        e->up->device_mark(lane, command, block, local.is_source, &job) != ACP_OK)
+        return 0;
     shm_ring_submit_begin(e);
     struct op *op = op_table_new(lane);
     if (op) {
@@ -50,10 +58,20 @@ static acp_handle_t submit(acp_lane *lane, const struct message *command, struct
         op->local = local;
         op->awaited = manner == AWAITED;
         op->rings = manner == RINGS;
+        op->job = job;
         handle = op_table_submit(lane, op, order);
+    } else {
+        e->up->device_forsake(e, job);
     }
     shm_ring_submit_end(e);
+    e->up->device_run(lane);
     return handle;
+}
+
+static acp_handle_t submit(acp_lane *lane, const struct message *command, struct place local,
+                           acp_handle_t order, enum manner manner)
+{
+    return submit_from(lane, command, local, NULL, order, manner);
 }
 
 acp_handle_t acp_copy(acp_lane *lane, acp_ga_t dst, acp_ga_t src, uint64_t size,
@@ -164,6 +182,40 @@ acp_handle_t acp_iget(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, ac
             return 0;
     }
     return iput_iget(lane, src, (struct place){dst, false}, size, order, PLAIN);
+}
+
+static acp_handle_t device_transfer(acp_lane *lane, acp_ga_t ga, acp_device_block *block, uint64_t offset,
+                                    uint64_t size, bool is_source, acp_handle_t order)
+{
+    uint64_t whole = block->block.size;
+    if (!plausible(lane, ga) || (size && !known_good(lane, ga, size)))
+        return 0;
+    if (offset > whole || size > whole - offset)
+        return call_refuse(lane, ACP_E_ARGUMENT, ga, size);
+    if (!size && op_table_order_met(lane->engine, lane, order))
+        return op_table_now(lane->engine);
+    struct message command = {.kind = ACP_COPY, .dst = is_source ? ga : ACP_GA_NULL,
+                              .src = is_source ? ACP_GA_NULL : ga, .a = size};
+    struct place local = {(unsigned char *)(uintptr_t)(block->block.base + offset), is_source};
+    return submit_from(lane, &command, local, block, order, PLAIN);
+}
+
+acp_handle_t acp_device_iput(acp_lane *lane, acp_ga_t dst, acp_device_block *block, uint64_t offset, uint64_t size,
+                             acp_handle_t order)
+{
+    return device_transfer(lane, dst, block, offset, size, true, order);
+}
+
+acp_handle_t acp_device_iget(acp_lane *lane, acp_device_block *block, uint64_t offset, acp_ga_t src, uint64_t size,
+                             acp_handle_t order)
+{
+    return device_transfer(lane, src, block, offset, size, false, order);
+}
+
+void acp_device_stream(acp_lane *lane, uint64_t stream, bool unordered)
+{
+    lane->stream = stream;
+    lane->unordered = unordered;
 }
 
 /* A blocking transfer: the caller waits anyway, so it moves the bytes itself if it can. */

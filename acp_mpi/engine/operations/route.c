@@ -5,6 +5,8 @@
  *   put   the source is here and the destination is not: parts travel to its owner
  *   get   the other way round
  *   window put, window get: the same, by MPI and without the owner
+ *   device  one device reaches both ends: it copies
+ *   relay   device memory is at one end: parts go through rooms of this process, each by two of these ways
  *   call  a method of an object that this process does not reach: its owner runs it
  *
  * A command that arrives from another process is routed in the same way, with what that
@@ -12,6 +14,7 @@
  * source's side towards the destination's, so it cannot circle. */
 #include "operations/route.h"
 #include "core/upcalls.h"
+#include "devices/device_job.h"
 #include "memory/translate.h"
 #include "operations/execute.h"
 #include "operations/op_table.h"
@@ -38,6 +41,7 @@ struct end {
     struct translation t;
     enum reach reach;
     bool mine_alone; /* no other process can reach it */
+    bool device;     /* device memory, of this process or of another of the node */
     const unsigned char *pointer;
 };
 
@@ -49,6 +53,8 @@ static int survey(acp_lane *lane, const struct op *op, acp_ga_t ga, uint64_t siz
     if (local) {
         end->mine_alone = true;
         end->pointer = local;
+        end->device = op->job && op->job->local;
+        end->reach = end->device ? REACH_DEVICE : REACH_LOAD;
         return ACP_OK;
     }
     int rc = translate(lane, ga, size, &end->t, &end->reach);
@@ -58,7 +64,10 @@ static int survey(acp_lane *lane, const struct op *op, acp_ga_t ga, uint64_t siz
         end->pointer = end->t.base + (ga - end->t.low);
     end->mine_alone = end->t.peer == e->job.own && end->t.kind == SEGMENT_PRIVATE;
     if (e->config.path == ACP_PATH_OWNER && own_operation(op) && end->t.peer != e->job.own &&
-        end->reach <= REACH_VM)
+        end->reach <= REACH_DEVICE)
+        end->reach = REACH_RING;
+    end->device = end->t.kind == SEGMENT_DEVICE;
+    if (end->reach == REACH_DEVICE && !device_import_likely(e, &end->t, ga))
         end->reach = REACH_RING;
     return ACP_OK;
 }
@@ -71,6 +80,21 @@ static void go(struct plan *plan, enum op_way way, const struct end *to, acp_ga_
     plan->color = acp_ga_color(ga);
 }
 
+/* One end at least is in reach of a device here. Two blocks of different owners go from device to device if one of the
+ * owners has imported the other's; the destination's owner is the last one asked. */
+static void route_device(const struct op *op, const struct end *d, const struct end *s, struct plan *plan)
+{
+    bool both = d->reach == REACH_DEVICE && s->reach == REACH_DEVICE;
+    if (!(op->job && op->job->through_host) && (both || d->reach == REACH_LOAD || s->reach == REACH_LOAD))
+        plan->way = WAY_DEVICE;
+    else if (s->reach == REACH_DEVICE && d->reach == REACH_RING && d->device && !(op->local.local && op->local.is_source))
+        go(plan, WAY_ASK, d, op->command.dst);
+    else if (d->reach == REACH_DEVICE && s->reach == REACH_RING && s->device && !op->client && !op->local.local)
+        go(plan, WAY_ASK, s, op->command.src);
+    else
+        plan->way = WAY_RELAY;
+}
+
 static int route_atomic(acp_lane *lane, const struct op *op, struct plan *plan)
 {
     const struct message *c = &op->command;
@@ -79,13 +103,15 @@ static int route_atomic(acp_lane *lane, const struct op *op, struct plan *plan)
     int rc = survey(lane, op, c->src, width, NULL, &s);
     if (rc != ACP_OK)
         return rc;
+    if (s.device)
+        return lane_fail(lane, ACP_E_DEVICE, c->src, width);
     plan->way = WAY_RUN;
     if (s.reach == REACH_LOAD)
         return ACP_OK;
     if (c->dst != ACP_GA_NULL && (rc = survey(lane, op, c->dst, width, NULL, &d)) != ACP_OK)
         return rc;
     go(plan, WAY_ASK, &s, c->src);
-    plan->strip = d.reach <= REACH_VM;
+    plan->strip = d.reach <= REACH_DEVICE;
     return ACP_OK;
 }
 
@@ -93,6 +119,8 @@ static int route_call(acp_lane *lane, const struct op *op, struct plan *plan)
 {
     struct end object;
     int rc = survey(lane, op, op->command.src, 1, NULL, &object);
+    if (rc == ACP_OK && object.device)
+        rc = lane_fail(lane, ACP_E_DEVICE, op->command.src, 1);
     if (rc == ACP_OK && object.reach == REACH_LOAD)
         plan->way = WAY_RUN;
     else if (rc == ACP_OK)
@@ -119,7 +147,9 @@ int route(acp_lane *lane, const struct op *op, struct plan *plan)
         rc = survey(lane, op, c->src, c->a, op->local.is_source ? op->local.local : NULL, &s);
     if (rc != ACP_OK)
         return rc;
-    if (d.reach <= REACH_VM && s.reach <= REACH_VM && d.reach + s.reach < 2 * REACH_VM) {
+    if (d.reach == REACH_DEVICE || s.reach == REACH_DEVICE) {
+        route_device(op, &d, &s, plan);
+    } else if (d.reach <= REACH_VM && s.reach <= REACH_VM && d.reach + s.reach < 2 * REACH_VM) {
         plan->way = WAY_RUN;
         plan->backward = execute_backward(d.pointer, s.pointer, c->a);
     } else if (s.reach == REACH_LINK && d.reach <= REACH_VM) {

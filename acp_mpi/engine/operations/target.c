@@ -18,20 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Straight from a frame into its place, while it is summed if a sum is wanted. */
-int target_land(acp_lane *lane, const struct message *m, const unsigned char *payload, uint64_t size,
-                uint64_t *sum)
-{
-    return execute_command(lane, m, (struct place){(unsigned char *)(uintptr_t)payload, true}, 0, size, sum);
-}
-
-void target_landed(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
-                   int rc)
-{
-    if (rc != ACP_OK || !(m->flags & PART_SILENT))
-        answer_settle(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, 0);
-}
-
 /* A task: a command that is not done at once. */
 static void begin_task(acp_lane *lane, struct peer *from, struct link *link,
                        const struct message *m, const unsigned char *payload, uint64_t size,
@@ -64,6 +50,15 @@ static void begin_task(acp_lane *lane, struct peer *from, struct link *link,
         if (m->kind == ACP_PUT)
             op->local = (struct place){op->payload, true};
     }
+    if (m->kind == ACP_GET && answer_of_device(lane, m)) {
+        op->payload = malloc(m->a);
+        op->payload_size = m->a;
+        op->local = (struct place){op->payload, false};
+        if (!op->payload)
+            lane_fail(lane, ACP_E_SYSTEM, m->src, m->a);
+        if (!op->payload)
+            op_table_fault(op, &lane->fault);
+    }
     if (then) {
         struct op **at = &then->followers;
         while (*at)
@@ -74,6 +69,23 @@ static void begin_task(acp_lane *lane, struct peer *from, struct link *link,
         op->state = OP_RUNNING;
         protocol_start(lane, op);
     }
+}
+
+/* Straight from a frame into its place, while it is summed if a sum is wanted. */
+int target_land(acp_lane *lane, const struct message *m, const unsigned char *payload, uint64_t size,
+                uint64_t *sum)
+{
+    return execute_command(lane, m, (struct place){(unsigned char *)(uintptr_t)payload, true}, 0, size, sum);
+}
+
+/* A part for device memory becomes a task behind the parts before it, for one answer may be for all of them. */
+void target_landed(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                   const unsigned char *payload, int rc)
+{
+    if (rc == ACP_E_BUSY)
+        begin_task(lane, from, link, m, payload, m->a, task_of(lane->engine, from, m->id));
+    else if (rc != ACP_OK || !(m->flags & PART_SILENT))
+        answer_settle(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, 0);
 }
 
 static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
@@ -107,7 +119,7 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
             begin_task(lane, from, link, m, payload, size, NULL);
     } else if (m->kind == ACP_PUT) {
         struct place source = {(unsigned char *)(uintptr_t)payload, true};
-        target_landed(lane, from, link, m, execute_command(lane, m, source, 0, size, NULL));
+        target_landed(lane, from, link, m, payload, execute_command(lane, m, source, 0, size, NULL));
     } else if (layout_is_atomic(m->kind) && m->dst == ACP_GA_NULL) {
         uint64_t old = 0;
         int rc = execute_command(lane, m, (struct place){0}, 0, 0, &old);

@@ -2,6 +2,7 @@
  * operation. With the lock held. */
 #include "operations/task.h"
 #include "core/engine_state.h"
+#include "core/upcalls.h"
 #include "operations/op_table.h"
 
 #include <stdlib.h>
@@ -68,6 +69,7 @@ void task_close(acp_engine *e)
         struct op *op = e->ops.tasks;
         e->ops.tasks = op->next_task;
         free(op->payload);
+        e->up->device_forget(op->job);
         free(op);
     }
     while (e->ops.task_pool) {

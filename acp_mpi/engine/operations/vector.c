@@ -1,6 +1,7 @@
 /* Many small operations in one call. Elements in reach of load and store are done at once; the rest becomes one
  * operation: its elements travel in batches by link, or as tasks of this process. */
 #include "operations/vector.h"
+#include "core/upcalls.h"
 #include "memory/translate.h"
 #include "operations/batch.h"
 #include "operations/execute.h"
@@ -40,19 +41,19 @@ static void element_command(const struct many *m, uint64_t i, struct message *c)
                           .a = m->columns[2][i], .b = m->columns[3][i]};
 }
 
-static bool start_alone(acp_lane *lane, struct op *op, const struct message *element)
+static bool start_alone(acp_lane *lane, struct op *op, uint64_t i)
 {
     struct many *m = op->many;
     struct op *child = task_new(lane->engine);
     if (!child)
         return false;
-    child->command = *element;
+    element_command(m, i, &child->command);
     if (m->old)
-        child->local = (struct place){(unsigned char *)(m->old + m->next), false};
+        child->local = (struct place){(unsigned char *)(m->old + i), false};
     child->parent = op;
-    child->fetched = m->halves && m->next;
+    child->fetched = m->halves && i;
     child->state = OP_RUNNING;
-    m->next++;
+    m->next += i == m->next;
     m->under_way++;
     protocol_start(lane, child);
     return true;
@@ -69,7 +70,7 @@ static bool start_next(acp_lane *lane, struct op *op, struct op *probe)
         m->next += added;
         return added;
     }
-    if (start_alone(lane, op, &probe->command))
+    if (start_alone(lane, op, m->next))
         return true;
     lane_fail(lane, ACP_E_SYSTEM, 0, 0);
     op_table_fault(op, &lane->fault);
@@ -85,13 +86,17 @@ void vector_push(acp_lane *lane, struct op *op)
         return;
     struct op probe = {.parent = op};
     m->pushing = true;
-    while (m->next < m->count && m->under_way < WINDOW && op->fault.status == ACP_OK &&
+    while (m->again_count && m->under_way < WINDOW && op->fault.status == ACP_OK &&
+           start_alone(lane, op, m->again[m->again_count - 1]))
+        m->again_count--;
+    while (!m->again_count && m->next < m->count && m->under_way < WINDOW && op->fault.status == ACP_OK &&
            !e->shm.backlogged && start_next(lane, op, &probe))
         continue;
     batches_send(lane, op);
     m->pushing = false;
-    if (m->under_way == 0 && (m->next == m->count || op->fault.status != ACP_OK)) {
+    if (m->under_way == 0 && ((m->next == m->count && !m->again_count) || op->fault.status != ACP_OK)) {
         op->many = NULL;
+        free(m->again);
         free(m);
         op_table_finish(lane, op);
     } else if (m->under_way == 0) { /* a ring is full: when there is room */
@@ -125,11 +130,30 @@ bool vector_halves(acp_lane *lane, struct op *op)
     return true;
 }
 
+/* The streams of the own device memory among the ends, marked once each. */
+static int many_mark(acp_lane *lane, const struct many *m, struct device_job **job)
+{
+    struct message c;
+    if (likely(!atomic_load_explicit(&lane->engine->devices.used, memory_order_relaxed)) || m->kind != ACP_COPY)
+        return ACP_OK;
+    for (uint64_t i = 0; i < m->count; i++) {
+        element_command(m, i, &c);
+        if (lane->engine->up->device_mark(lane, &c, NULL, false, job) != ACP_OK)
+            return lane->fault.status;
+    }
+    return ACP_OK;
+}
+
 static acp_handle_t submit_many(acp_lane *lane, struct many *m, acp_handle_t order)
 {
     acp_engine *e = lane->engine;
     if (!m) {
         lane_fail(lane, ACP_E_SYSTEM, 0, 0);
+        return 0;
+    }
+    struct device_job *job = NULL;
+    if (many_mark(lane, m, &job) != ACP_OK) {
+        free(m);
         return 0;
     }
     shm_ring_submit_begin(e);
@@ -140,11 +164,14 @@ static acp_handle_t submit_many(acp_lane *lane, struct many *m, acp_handle_t ord
         op->many = m;
         op->command = (struct message){.kind = m->kind};
         op->awaited = m->old;
+        op->job = job;
         handle = op_table_submit(lane, op, order);
     } else {
         free(m);
+        e->up->device_forsake(e, job);
     }
     shm_ring_submit_end(e);
+    e->up->device_run(lane);
     return handle;
 }
 

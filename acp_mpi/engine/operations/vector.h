@@ -17,6 +17,7 @@ struct many {
     bool halves; /* of one copy: the second owner fetches its half */
     uint8_t kind;
     uint64_t *old;
+    uint64_t *again, again_count; /* elements that go alone after all: their memory is a device's */
     uint64_t gathered; /* bytes of the batches that are begun */
     struct batch *open[OPEN_BUCKETS];
     /* copies, atomics: dst or null | src | size or value | compare */

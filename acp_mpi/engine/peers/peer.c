@@ -237,7 +237,7 @@ static bool claim_line(acp_engine *e, struct peer *p)
             /* Until the line is filled in, its holder is known by its process id alone. */
             if (!atomic_compare_exchange_strong(&l->holder, &holder, CLAIMING | e->row.pid))
                 continue;
-            for (uint32_t flag = 0; flag < 2 * ATTACH_LANES; flag++)
+            for (uint32_t flag = 0; flag < BUSY_FLAGS; flag++)
                 l->busy[flag] &= ~1u;
             l->start_time = e->row.start_time;
             l->pid = e->row.pid;

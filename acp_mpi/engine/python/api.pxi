@@ -34,6 +34,7 @@ cdef extern from "core/engine.h" nogil:
         ACP_E_DESTROYED
         ACP_E_LEFT
         ACP_E_MISMATCH
+        ACP_E_DRIVER
         ACP_TICK_SIGNAL
         ACP_TICK_ALONE
     ctypedef enum acp_kind:

@@ -95,11 +95,12 @@ cdef int many_again(str function, acp_lane *lane, uint64_t bad) except -1:
     raise error
 
 
-def copy_many(dsts, srcs, sizes, order: Int = HANDLE_NULL) -> int:
+def copy_many(dsts, srcs, sizes, order: Int = HANDLE_NULL, stream=None) -> int:
     """Copy sizes[i] bytes from srcs[i] to dsts[i] for all i; one handle for all of them.
 
     Arrays of int64 or uint64 with one dimension, any stride; scalars stand for every element. If
     an address is known to be bad nothing is started. The order among the elements is undefined.
+    `stream`: as in `copy`.
     """
     need("copy_many")
     cdef Column d = column_of(dsts, "copy_many", "dsts", True)
@@ -110,12 +111,14 @@ def copy_many(dsts, srcs, sizes, order: Int = HANDLE_NULL) -> int:
     cdef acp_lane *lane
     while True:
         need("copy_many")
-        lane = acp_lane_take(engine) if o == 0 else NULL
+        lane = acp_lane_take(engine) if o == 0 and stream is None else NULL
         if lane != NULL:
             with nogil:
                 h = acp_copy_many(lane, d.column, s.column, n.column, count, o, &bad)
         else:
+            stream_enter(stream, "copy_many")
             h = acp_copy_many(lane0, d.column, s.column, n.column, count, o, &bad)
+            stream_leave(stream)
         try:
             if h:
                 return issued(h)

@@ -26,12 +26,27 @@ cdef int again(str function) except -1:
     return raise_fault(function, lane0)
 
 
-def copy(dst: Int, src: Int, size: Int, order: Int = HANDLE_NULL) -> int:
+cdef object copy_behind(uint64_t dst, uint64_t src, uint64_t size, uint64_t order, object stream):
+    cdef uint64_t h = 0
+    stream_enter(stream, "copy")
+    try:
+        while not h:
+            h = acp_copy(lane0, dst, src, size, order)
+            if not h:
+                again("copy")
+    finally:
+        stream_leave(stream)
+    return issued(h)
+
+
+def copy(dst: Int, src: Int, size: Int, order: Int = HANDLE_NULL, stream=None) -> int:
     """Copy `size` bytes from address `src` to address `dst`, any rank to any rank.
 
     Starts after `order` and returns a handle; any alignment, overlap as memmove, size 0 allowed
     (paper 003, table 3). AddressError and RankError at the call where this process can know, else
-    when completed.
+    when completed. `stream`: with memory of a device of this process it starts after what is in
+    that stream: a number, an object of CuPy, PyTorch or Numba, None for the default one, or False
+    for no order.
     """
     cdef uint64_t d, s, n, o, h
     cdef acp_lane *lane
@@ -41,6 +56,8 @@ def copy(dst: Int, src: Int, size: Int, order: Int = HANDLE_NULL) -> int:
     s = address(src, "copy")
     n = amount(size, "copy")
     o = order_of(order, "copy")
+    if stream is not None:
+        return copy_behind(d, s, n, o, stream)
     while True:
         if n > SMALL and n <= BACKGROUND and o == 0:
             lane = acp_lane_take(engine)

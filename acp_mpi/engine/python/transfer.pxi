@@ -89,30 +89,38 @@ cdef int moved(str function, bint write, uint64_t ga, Py_buffer *view) except -1
     return 0
 
 
-def put(ga: Int, buffer, flag: tuple[Int, Int] | None = None) -> None:
+def put(ga: Int, buffer, flag: tuple[Int, Int] | None = None, stream=None) -> None:
     """Write `buffer` to address `ga`; done when it returns.
 
     `buffer` has the buffer protocol, `__array_interface__` or `__dlpack__`; not contiguous ones are
     packed.
-    `flag=(address, value)`: the 8-byte word there is set after the data. Raises the errors of
-    `copy` and those of a rank that is lost.
+    `flag=(address, value)`: the 8-byte word there is set after the data. `stream`: as in `copy`.
+    Raises the errors of `copy` and those of a rank that is lost.
     """
     cdef Py_buffer view
     cdef uint64_t a
     if engine == NULL:
         no_engine("put")
-    if flag is not None:
-        put_with_flag(ga, buffer, flag)
+    if flag is not None or stream is not None:
+        put_with_flag(ga, buffer, flag, stream)
         return
     a = address(ga, "put")
-    plain_buffer(buffer, &view, False, "put")
+    try:
+        plain_buffer(buffer, &view, False, "put")
+    except _errors.DeviceSide as side:
+        device_moved("put", a, side.args, True)
+        return
     try:
         moved("put", True, a, &view)
     finally:
         PyBuffer_Release(&view)
 
 
-cdef int put_with_flag(object ga, object buffer, object flag) except -1:
+cdef object word_of(object flag):
+    return flag[0], int(flag[1]).to_bytes(8, "little", signed=flag[1] < 0)
+
+
+cdef int put_with_flag(object ga, object buffer, object flag, object stream) except -1:
     # Both are sent at once; the owner of the flag's memory keeps them in order.
     cdef uint64_t word, a, target, data = 0, flagged = 0, more
     cdef bytes value_bytes
@@ -120,6 +128,11 @@ cdef int put_with_flag(object ga, object buffer, object flag) except -1:
     cdef acp_failure failure, second
     cdef int rc
     cdef acp_engine *e = NULL
+    if stream is not None:
+        wait(started("put", ga, buffer, HANDLE_NULL, True, stream))
+        if flag is not None:
+            put(*word_of(flag))
+        return 0
     try:
         where, value = flag
     except (TypeError, ValueError):
@@ -133,7 +146,14 @@ cdef int put_with_flag(object ga, object buffer, object flag) except -1:
         raise_fault("put", lane0)
     target = address(ga, "put")
     value_bytes = (<char *>&word)[:8]
-    plain_buffer(buffer, &view, False, "put")
+    try:
+        plain_buffer(buffer, &view, False, "put")
+    except _errors.DeviceSide as side:  # the device's own thread brings the data: the flag follows
+        device_moved("put", target, side.args, True)
+        plain_buffer(value_bytes, &view, False, "put")
+        moved("put", True, a, &view)
+        PyBuffer_Release(&view)
+        return 0
     try:
         e = hold("put")
         data = begun("put", target, view.buf, view.len, ACP_HANDLE_NULL, True)
@@ -167,14 +187,24 @@ cdef int put_with_flag(object ga, object buffer, object flag) except -1:
     return 0
 
 
-def get(ga: Int, buffer: _Buffer) -> _Buffer:
-    """Read from address `ga` into `buffer`, all of it; returns `buffer` when it is there."""
+def get(ga: Int, buffer: _Buffer, stream=None) -> _Buffer:
+    """Read from address `ga` into `buffer`, all of it; returns `buffer` when it is there.
+
+    `stream`: as in `copy`.
+    """
     cdef Py_buffer view
     cdef uint64_t a
     if engine == NULL:
         no_engine("get")
+    if stream is not None:
+        wait(started("get", ga, buffer, HANDLE_NULL, False, stream))
+        return buffer
     a = address(ga, "get")
-    finish = plain_buffer(buffer, &view, True, "get")
+    try:
+        finish = plain_buffer(buffer, &view, True, "get")
+    except _errors.DeviceSide as side:
+        device_moved("get", a, side.args, False)
+        return buffer
     try:
         moved("get", False, a, &view)
     finally:
@@ -203,36 +233,44 @@ cdef uint64_t begun(str function, uint64_t ga, void *memory, uint64_t size, uint
     return h
 
 
-cdef object started(str function, object ga, object buffer, object order, bint write):
+cdef object started(str function, object ga, object buffer, object order, bint write, object stream=None):
     cdef Py_buffer view
     cdef uint64_t a, o, h
     if engine == NULL:
         no_engine(function)
     a = address(ga, function)
     o = order_of(order, function)
-    finish = plain_buffer(buffer, &view, not write, function)
+    try:
+        finish = plain_buffer(buffer, &view, not write, function)
+    except _errors.DeviceSide as side:
+        return device_begun(function, a, side.args, o, write, stream)
     if finish is not None:
         PyBuffer_Release(&view)
         raise ValueError(f"{function}: the buffer is not contiguous; use {function[1:]}, or a "
                          "contiguous one")
     try:
+        stream_enter(stream, function)
         h = begun(function, a, view.buf, view.len, o, write)
         if not h & 1:
             held[h] = kept(&view)
             drop_held()
     finally:
+        stream_leave(stream)
         PyBuffer_Release(&view)
     return h
 
 
-def iput(ga: Int, buffer, order: Int = HANDLE_NULL) -> int:
-    """Start writing `buffer`, which must not change before completion, to `ga`; a handle."""
-    return started("iput", ga, buffer, order, True)
+def iput(ga: Int, buffer, order: Int = HANDLE_NULL, stream=None) -> int:
+    """Start writing `buffer`, which must not change before completion, to `ga`; a handle.
+
+    `stream`: as in `copy`.
+    """
+    return started("iput", ga, buffer, order, True, stream)
 
 
-def iget(ga: Int, buffer, order: Int = HANDLE_NULL) -> int:
-    """Start reading from `ga` into `buffer`; returns a handle."""
-    return started("iget", ga, buffer, order, False)
+def iget(ga: Int, buffer, order: Int = HANDLE_NULL, stream=None) -> int:
+    """Start reading from `ga` into `buffer`; returns a handle. `stream`: as in `copy`."""
+    return started("iget", ga, buffer, order, False, stream)
 
 
 cdef class Cell:

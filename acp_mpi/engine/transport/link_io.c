@@ -297,7 +297,7 @@ bool link_io_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
             link->later = false;
         m.from = link->peer->slot;
         if (landing)
-            e->up->landed(lane, link->peer, link, &m, landed);
+            e->up->landed(lane, link->peer, link, &m, f->payload, landed);
         else
             e->up->arrived(lane, link->peer, link, &m, f->payload, f->size);
     }

@@ -44,10 +44,10 @@ struct model {
     bool slots[SLOTS], kept;
 };
 
-enum kind { SLOT, PUSH, INSERT, ERASE, TRANSFER, SWEEP, ROW, KINDS };
+enum change { SLOT, PUSH, INSERT, ERASE, TRANSFER, SWEEP, ROW, KINDS };
 
 struct step {
-    enum kind kind;
+    enum change kind;
     uint64_t at, count, value;
 };
 
@@ -56,7 +56,7 @@ static struct step step_of(uint64_t k, uint64_t size)
 {
     uint64_t state = k * 0x9e3779b97f4a7c15ull + 1;
     crash_random(&state);
-    struct step s = {.kind = (enum kind)(crash_random(&state) % KINDS),
+    struct step s = {.kind = (enum change)(crash_random(&state) % KINDS),
                      .value = crash_random(&state)};
     if (s.kind == SWEEP && k % 8)
         s.kind = SLOT;

@@ -12,13 +12,13 @@ struct model {
     uint64_t size[LISTS], values[LISTS][MOST];
 };
 
-enum kind {
+enum change {
     PUSH, POP, INSERT, ERASE, RANGE, CLEAR, ORDER, REVERSE, SPLICE, MOVE, SWAP, BURY, EXTEND,
     KINDS_OF_STEP
 };
 
 struct step {
-    enum kind kind;
+    enum change kind;
     uint32_t list;
     uint64_t at, count, to, value;
 };
@@ -33,7 +33,7 @@ static struct step step_of(uint64_t k, const uint64_t size[LISTS])
 {
     uint64_t state = k * 0x9e3779b97f4a7c15ull + 1;
     crash_random(&state);
-    struct step s = {.kind = (enum kind)(crash_random(&state) % KINDS_OF_STEP),
+    struct step s = {.kind = (enum change)(crash_random(&state) % KINDS_OF_STEP),
                      .list = (uint32_t)(crash_random(&state) % LISTS),
                      .value = crash_random(&state)};
     uint64_t here = size[s.list], there = size[!s.list];

@@ -21,10 +21,10 @@ struct book {
     uint64_t boxed;
 };
 
-enum kind { INSERT, ASSIGN, ADD, TAKE, ERASE, CLEAR, RESERVE, KINDS };
+enum change { INSERT, ASSIGN, ADD, TAKE, ERASE, CLEAR, RESERVE, KINDS };
 
 struct step {
-    enum kind kind;
+    enum change kind;
     uint64_t key, value;
 };
 
@@ -32,7 +32,7 @@ static inline struct step step_of(uint64_t k)
 {
     uint64_t state = k * 0x9e3779b97f4a7c15ull + 1;
     crash_random(&state);
-    struct step s = {(enum kind)(crash_random(&state) % KINDS), crash_random(&state) % KEYS,
+    struct step s = {(enum change)(crash_random(&state) % KINDS), crash_random(&state) % KEYS,
                      1 + crash_random(&state) % 5};
     if (s.kind >= CLEAR && k % 64)
         s.kind = k % 2 ? INSERT : ERASE;

@@ -3,6 +3,7 @@
 #define ACP_STATE_PEER_H
 
 #include "core/layout.h"
+#include "core/state/devices.h"
 #include "core/state/memory.h"
 #include "core/state/messages.h"
 #include "core/state/mpi_window.h"
@@ -40,6 +41,7 @@ struct peer {
     bool relies; /* it relies on this process to report ends elsewhere (any_source.c) */
     struct peer_shm shm;
     struct peer_memory memory;
+    struct peer_devices devices;
     struct peer_ring ring;
     struct peer_tcp tcp;
     struct peer_mail mail;

@@ -1,0 +1,269 @@
+/* Blocks of peers of the node that this process has mapped, so that its copies need no help of their owners. An import
+ * costs a driver's call of up to a millisecond, and stays: it ends when the owner ends the block, when the owner is
+ * lost, or as the one used longest ago of more than IMPORTS. What cannot be imported is remembered, too. */
+#include "devices/device_import.h"
+#include "base/linux.h"
+#include "core/state/peer.h"
+#include "memory/directory.h"
+#include "peers/peer.h"
+#include "progress/doorbell.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define IMPORTS 256u
+#define AGAIN_NS ((uint64_t)100000000) /* a context may have come into being since */
+
+struct device_import {
+    struct device_import *next;
+    struct peer *peer;
+    uint64_t serial;
+    struct device_kind *kind;
+    struct kind_block block;
+    struct device_pass *pass;
+    uint64_t used; /* by the clock of the engine */
+    uint64_t again; /* of a refused one: when it may be tried again, ns */
+    uint32_t uses;
+    bool making, refused;
+};
+
+static struct device_import *import_of(const acp_engine *e, const struct peer *p, uint64_t serial)
+{
+    struct device_import *i = e->devices.imports;
+    while (i && (i->peer != p || i->serial != serial))
+        i = i->next;
+    return i;
+}
+
+static int region_of(const struct translation *t, acp_ga_t ga, struct region *region)
+{
+    int rc = directory_find(t->peer->shm.control, acp_ga_offset(ga), region);
+    return rc != ACP_OK || region->kind != SEGMENT_DEVICE || region->generation != t->live ? ACP_E_UNREGISTERED : ACP_OK;
+}
+
+bool device_import_likely(acp_engine *e, const struct translation *t, acp_ga_t ga)
+{
+    struct region region;
+    if (t->peer == e->job.own)
+        return true;
+    if (!atomic_load_explicit(&e->devices.used, memory_order_relaxed) || region_of(t, ga, &region) != ACP_OK)
+        return false;
+    pthread_mutex_lock(&e->devices.lock);
+    const struct device_import *i = import_of(e, t->peer, region.serial);
+    bool likely_so = !i || (!i->making && (!i->refused || linux_now_ns() > i->again));
+    pthread_mutex_unlock(&e->devices.lock);
+    return likely_so;
+}
+
+static void bit_set(struct device_pass *pass, const struct peer *owner, bool imported)
+{
+    uint32_t line = owner->shm.line;
+    uint64_t bit = (uint64_t)1 << line % 64;
+    if (imported)
+        atomic_fetch_or(&pass->importers[line / 64], bit);
+    else
+        atomic_fetch_and(&pass->importers[line / 64], ~bit);
+}
+
+/* Lets go of one that is in the list as if it were being made, so that no thread imports the block anew before its bit
+ * is out. The owner learns that it may free the block. */
+static void import_end(acp_engine *e, struct device_import *i)
+{
+    struct peer *p = i->peer;
+    if (!i->refused)
+        i->kind->table->release(i->kind->state, &i->block);
+    if (i->pass && !p->lost) {
+        bit_set(i->pass, p, false);
+        if (atomic_load(&i->pass->ends)) {
+            doorbell_wake(p->shm.doors);
+            doorbell_ring(e, p);
+        }
+    }
+    pthread_mutex_lock(&e->devices.lock);
+    struct device_import **at = &e->devices.imports;
+    while (*at != i)
+        at = &(*at)->next;
+    *at = i->next;
+    atomic_fetch_sub(&e->devices.import_count, 1);
+    pthread_mutex_unlock(&e->devices.lock);
+    free(i);
+}
+
+static bool import_ends(const struct device_import *i)
+{
+    return i->peer->lost || !i->pass || atomic_load(&i->pass->ends);
+}
+
+/* Those that end, or all; not those that a copy uses. */
+static bool imports_end(acp_engine *e, bool all)
+{
+    bool any = false;
+    for (;;) {
+        pthread_mutex_lock(&e->devices.lock);
+        struct device_import *i = e->devices.imports;
+        while (i && (i->uses || i->making || !(all || import_ends(i))))
+            i = i->next;
+        if (i)
+            i->making = true;
+        pthread_mutex_unlock(&e->devices.lock);
+        if (!i)
+            return any;
+        import_end(e, i);
+        any = true;
+    }
+}
+
+/* With the lock: the one used longest ago, for import_end; NULL: there are not too many. */
+static struct device_import *import_oldest(acp_engine *e)
+{
+    struct device_import *oldest = NULL;
+    for (struct device_import *i = e->devices.imports; i && e->devices.import_count > IMPORTS; i = i->next)
+        if (!i->uses && !i->making && (!oldest || i->used < oldest->used))
+            oldest = i;
+    if (oldest)
+        oldest->making = true;
+    return oldest;
+}
+
+/* Asks the kind. The bit is set before the region is known to live on: the mark of the caller keeps its owner waiting. */
+static int import_make(acp_lane *lane, struct device_import *i, const struct region *region, acp_ga_t ga)
+{
+    acp_engine *e = lane->engine;
+    struct peer *p = i->peer;
+    struct translation t;
+    enum reach reach;
+    struct kind_fault fault = {0};
+    int fd = -1, rc = KIND_CANNOT;
+    int found = translate(lane, acp_ga((uint32_t)acp_ga_rank(ga), 0, region->pass), sizeof *i->pass, &t, &reach);
+    if (found != ACP_OK || reach != REACH_LOAD || region->pass % _Alignof(struct device_pass))
+        return KIND_CANNOT;
+    struct device_pass *pass = (struct device_pass *)(void *)(t.base + (region->pass - t.position));
+    struct kind_ticket ticket = pass->ticket;
+    i->kind = device_kinds_opened(e, ticket.kind);
+    if (atomic_load(&pass->serial) != region->serial || !i->kind || ticket.how == KIND_BY_NOTHING)
+        return KIND_CANNOT;
+    i->again = linux_now_ns() + AGAIN_NS;
+    if (!i->kind->table->active(i->kind->state, ticket.device))
+        return KIND_BUSY;
+    if (ticket.how == KIND_BY_DESCRIPTOR && (fd = linux_pidfd_getfd(p->pidfd, ticket.descriptor)) < 0)
+        return KIND_CANNOT;
+    i->pass = pass;
+    bit_set(pass, p, true);
+    rc = i->kind->table->import(i->kind->state, &ticket, fd, &i->block, &fault);
+    if (fd >= 0)
+        close(fd);
+    if (rc == KIND_OK && i->block.size != ticket.size) {
+        i->kind->table->release(i->kind->state, &i->block);
+        rc = KIND_CANNOT;
+    }
+    if (rc != KIND_OK)
+        bit_set(pass, p, false);
+    return rc;
+}
+
+static int peer_block(acp_lane *lane, const struct region *region, acp_ga_t ga, struct peer *p, struct device_end *end)
+{
+    acp_engine *e = lane->engine;
+    struct device_import *i, *made = NULL, *oldest = NULL;
+    pthread_mutex_lock(&e->devices.lock);
+    i = import_of(e, p, region->serial);
+    if (!i && (i = made = calloc(1, sizeof *i))) {
+        *i = (struct device_import){.next = e->devices.imports, .peer = p, .serial = region->serial};
+        e->devices.imports = i;
+        atomic_fetch_add(&e->devices.import_count, 1);
+    } else if (i && i->refused && !i->making && linux_now_ns() > i->again) {
+        made = i;
+    }
+    if (made)
+        made->making = made->refused = true;
+    oldest = import_oldest(e);
+    pthread_mutex_unlock(&e->devices.lock);
+    if (oldest)
+        import_end(e, oldest);
+    int rc = made ? import_make(lane, made, region, ga) : KIND_OK;
+    pthread_mutex_lock(&e->devices.lock);
+    if (made) {
+        made->making = false;
+        made->refused = rc != KIND_OK;
+        if (made->refused && rc != KIND_BUSY)
+            made->again = UINT64_MAX;
+    }
+    bool good = i && !i->making && !i->refused;
+    if (good) {
+        i->uses++;
+        i->used = ++e->devices.clock;
+        *end = (struct device_end){.kind = i->kind, .block = &i->block, .import = i};
+    }
+    pthread_mutex_unlock(&e->devices.lock);
+    return good ? ACP_OK : ACP_E_BUSY;
+}
+
+int device_import_find(acp_lane *lane, const struct translation *t, acp_ga_t ga, uint64_t size, struct device_end *end)
+{
+    acp_engine *e = lane->engine;
+    struct region region;
+    *end = (struct device_end){0};
+    if (region_of(t, ga, &region) != ACP_OK)
+        return lane_fail(lane, ACP_E_UNREGISTERED, ga, size);
+    if (t->peer != e->job.own) {
+        if (peer_block(lane, &region, ga, t->peer, end) != ACP_OK)
+            return lane_fail(lane, ACP_E_BUSY, ga, size);
+    } else {
+        end->own = device_block_find(e, region.serial);
+        if (!end->own)
+            return lane_fail(lane, ACP_E_UNREGISTERED, ga, size);
+        end->kind = end->own->kind;
+        end->block = &end->own->block;
+    }
+    end->offset = region.target + (acp_ga_offset(ga) - region.offset);
+    if (end->offset <= end->block->size && size <= end->block->size - end->offset)
+        return ACP_OK;
+    device_import_done(e, end);
+    return lane_fail(lane, ACP_E_DAMAGED, ga, size);
+}
+
+void device_import_done(acp_engine *e, struct device_end *end)
+{
+    if (end->own)
+        acp_device_give(e, end->own);
+    if (!end->import)
+        return;
+    struct device_import *i = end->import;
+    pthread_mutex_lock(&e->devices.lock);
+    bool ends = --i->uses == 0 && import_ends(i);
+    pthread_mutex_unlock(&e->devices.lock);
+    if (ends) {
+        atomic_fetch_or(&e->doors->looks, LOOK_DEVICES);
+        doorbell_kick(e);
+    }
+}
+
+enum due device_import_due(const acp_engine *e)
+{
+    return atomic_load_explicit(&e->doors->looks, memory_order_relaxed) & LOOK_DEVICES ? DUE_NOW : DUE_NOT;
+}
+
+bool device_import_poll(acp_lane *lane)
+{
+    atomic_fetch_and(&lane->engine->doors->looks, ~LOOK_DEVICES);
+    return imports_end(lane->engine, false);
+}
+
+void device_import_lost(acp_engine *e)
+{
+    if (e->devices.import_count)
+        atomic_fetch_or(&e->doors->looks, LOOK_DEVICES);
+}
+
+void device_import_close(acp_engine *e)
+{
+    imports_end(e, true);
+}
+
+uint32_t device_import_count(const acp_engine *e, const struct device_kind *k)
+{
+    uint32_t count = 0;
+    for (const struct device_import *i = e->devices.imports; i; i = i->next)
+        count += i->kind == k && !i->refused;
+    return count;
+}

@@ -1,0 +1,285 @@
+"""Arrays in the memory of a device, with global addresses."""
+
+from __future__ import annotations
+
+from math import prod
+from weakref import WeakSet
+
+from acp_mpi.engine import _engine
+from acp_mpi.errors import AddressError
+from acp_mpi.rma.device_memory import KINDS, device_of
+from acp_mpi.rma.shapes import color_of, extent_of, kind_of
+from acp_mpi.util.lifecycle import on_close, on_reset
+from acp_mpi.util.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_CUDA = 2
+_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # of DLPack
+_dropped: list[tuple[Any, int, int, int]] = []  # registrations whose arrays are gone
+_global: WeakSet[_Memory] = WeakSet()  # memory with an address
+
+
+class _Memory:
+    """A block with its address, which its array and all slices of it share."""
+
+    __slots__ = ("__weakref__", "block", "color", "ga", "number", "size")
+
+    def __init__(self, block: Any, size: int, color: int) -> None:
+        self.block, self.size, self.color = block, size, color
+        self.ga = self.number = 0
+
+    def address(self) -> int:
+        if self.block is None:
+            raise AddressError("the array is closed; make another with acp.empty")
+        if not self.ga:
+            ga, self.number = _engine.device_register(self.block, 0, self.size, self.color)
+            self.ga = ga
+            _global.add(self)
+        return self.ga
+
+    def close(self) -> None:
+        block, ga, self.block, self.ga = self.block, self.ga, None, 0
+        if ga and block is not None:
+            _end(block, ga, self.size, self.number)
+
+    def __del__(self) -> None:
+        if self.ga and self.block is not None:
+            _dropped.append((self.block, self.ga, self.size, self.number))  # a later call ends it
+
+
+def _end(block: Any, ga: int, size: int, number: int) -> None:
+    if _engine.is_open():
+        _engine.quiet(_engine.retire(ga, size))
+    _engine.device_drop(block, number)
+
+
+def _end_dropped() -> None:
+    while _dropped:
+        _end(*_dropped.pop())
+
+
+@on_reset
+@on_close
+def _forget_addresses() -> None:
+    """Have nobody use the memory, whose addresses have died, or die now; arrays keep it."""
+    while _dropped:
+        block, _, _, number = _dropped.pop()
+        _engine.device_drop(block, number)
+    for memory in list(_global):
+        if memory.ga:
+            _engine.device_drop(memory.block, memory.number)
+            memory.ga = memory.number = 0
+    _global.clear()
+
+
+class DeviceArray:
+    """A C-contiguous array in the memory of a device of this process; made by `acp.empty(device=)`.
+
+    It has no arithmetic: `cupy.asarray(a)`, `torch.as_tensor(a, device="cuda")` and others share
+    its memory by DLPack or the CUDA array interface. `a[1:3]` is a part along the first axis.
+    `close()`, or the end of a `with` block, ends its address and gives the memory back, for all
+    its parts; else that follows when all of them are dropped.
+    """
+
+    __slots__ = ("_memory", "_offset", "dtype", "shape")
+
+    def __init__(self, memory: _Memory, offset: int, shape: tuple[int, ...], dtype: Any) -> None:
+        self._memory, self._offset = memory, offset
+        self.shape, self.dtype = shape, dtype
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return prod(self.shape) * int(self.dtype.itemsize)
+
+    @property
+    def device(self) -> str:
+        """The device, as "cuda:0"."""
+        block = self._open()
+        return f"{KINDS.get(block.type, str(block.type))}:{block.number}"
+
+    @property
+    def ga(self) -> int:
+        """The global address of the first byte; the first look makes the memory global."""
+        return self._memory.address() + self._offset
+
+    @property
+    def closed(self) -> bool:
+        """Whether its memory has been given back."""
+        return self._memory.block is None
+
+    def _open(self) -> Any:
+        if self._memory.block is None:
+            raise AddressError("DeviceArray: the array is closed; make another with acp.empty")
+        return self._memory.block
+
+    def _side(self) -> tuple[Any, int, int, Any]:
+        return self._open(), self._offset, self.nbytes, None
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("DeviceArray: an array without dimensions has no length")
+        return self.shape[0]
+
+    def __getitem__(self, part: Any) -> DeviceArray:
+        if not self.shape:
+            raise IndexError("DeviceArray: an array without dimensions has no parts")
+        rest = self.shape[1:]
+        row = prod(rest) * int(self.dtype.itemsize)
+        if not isinstance(part, slice):
+            start = range(self.shape[0])[part]
+            return DeviceArray(self._memory, self._offset + start * row, rest, self.dtype)
+        start, stop, step = part.indices(self.shape[0])
+        if step != 1:
+            raise ValueError("DeviceArray: parts are contiguous: give a slice with step 1")
+        length = max(stop - start, 0)
+        return DeviceArray(self._memory, self._offset + start * row, (length, *rest), self.dtype)
+
+    def get(self) -> Any:
+        """Return a NumPy array with a copy of the elements."""
+        import numpy
+
+        result = numpy.empty(self.shape, self.dtype)
+        if self.nbytes:
+            _engine.get(self.ga, result)
+        return result
+
+    def set(self, values: Any) -> None:
+        """Copy values of the host into it, with NumPy's broadcasting."""
+        import numpy
+
+        whole = numpy.empty(self.shape, self.dtype)
+        whole[...] = values
+        if self.nbytes:
+            _engine.put(self.ga, whole)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        block = self._open()
+        if block.type != _CUDA:
+            raise AttributeError("__cuda_array_interface__")
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (block.address + self._offset if self.nbytes else 0, False),
+            "strides": None,
+            "version": 3,
+            "stream": None,
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        block = self._open()
+        return block.type, block.number
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: Any = None,
+        copy: Any = None,
+    ) -> Any:
+        if dl_device not in (None, self.__dlpack_device__()) or copy:
+            raise BufferError("DeviceArray: only its own memory can be given; use get() for a copy")
+        if self.dtype.kind not in _CODES:
+            raise BufferError(f"DeviceArray: DLPack has no elements of type {self.dtype}")
+        block = self._open()
+        code, size = _CODES[self.dtype.kind], int(self.dtype.itemsize)
+        address = block.address + self._offset
+        return _engine.dlpack_capsule(
+            address, block.type, block.number, self.shape, code, size, self._memory
+        )
+
+    def close(self) -> None:
+        """End its address on every rank and give the memory back; waits for copies. Idempotent."""
+        self._memory.close()
+
+    def __enter__(self) -> DeviceArray:
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else self.device
+        where = f" at {self._memory.ga + self._offset:#x}" if self._memory.ga else ""
+        return f"<acp_mpi.DeviceArray {self.shape} {self.dtype} on {state}{where}>"
+
+
+def made(
+    shape: Any, dtype: Any, color: Any, device: Any, function: str, zeros: bool
+) -> DeviceArray:
+    """Make the array of `acp.empty(device=)` or `acp.zeros(device=)`."""
+    _engine.demand(function)
+    kind, extent = kind_of(dtype, function), extent_of(shape, function)
+    type, number = device_of(device, function)
+    color = color_of(color, function)
+    _end_dropped()
+    size = max(prod(extent) * kind.itemsize, 1)
+    block = _engine.device_allocate(type, number, size)
+    array = DeviceArray(_Memory(block, size, color), 0, extent + kind.shape, kind.base)
+    if zeros and array.nbytes:
+        part = bytes(min(array.nbytes, 1 << 20))
+        for at in range(0, array.nbytes, len(part)):
+            _engine.put(array.ga + at, part[: array.nbytes - at])
+    return array
+
+
+class Device(Record):
+    """A device that this process can use, or a kind of devices that it cannot."""
+
+    __slots__ = ("active", "blocks", "free", "imports", "model", "name", "reason", "size", "uuid")
+
+    def __init__(
+        self, name: str, model: str, uuid: str, active: bool, free: int, size: int, blocks: int,
+        imports: int, reason: str,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.model = model
+        self.uuid = uuid
+        self.active = active
+        self.free = free
+        self.size = size
+        self.blocks = blocks
+        self.imports = imports
+        self.reason = reason
+
+
+def devices() -> list[Device]:
+    """Return the devices whose memory can be global.
+
+    Of each its name, model and uuid, and whether this process has a context there. A kind whose
+    driver is missing has one entry, with the `reason`. `free` and `size` are bytes, 0 if unknown;
+    `blocks` and `imports` are this process's, of the whole kind. Loads the drivers.
+    """
+    found = []
+    for (
+        kind,
+        model,
+        reason,
+        number,
+        uuid,
+        active,
+        free,
+        size,
+        blocks,
+        imports,
+    ) in _engine.device_list():
+        name = kind if reason else f"{kind}:{number}"
+        found.append(
+            Device(
+                name,
+                model,
+                "" if reason else uuid.hex(),
+                active,
+                free,
+                size,
+                blocks,
+                imports,
+                reason,
+            )
+        )
+    return found

@@ -1,0 +1,213 @@
+"""Device memory: arrays of other libraries, arrays of ours, and what cannot be done with them."""
+
+import far
+import numpy as np
+import pytest
+
+import acp_mpi as acp
+from acp_mpi.engine import _engine
+from acp_mpi.rma import device_memory
+
+pytestmark = pytest.mark.mpi
+
+
+@pytest.fixture(autouse=True)
+def kind():
+    far.begin()
+
+
+def peer():
+    return (acp.rank() + 1) % acp.procs()
+
+
+def test_a_registered_tensor_is_copied_by_any_rank():
+    mine = far.Tensor(np.arange(1000.0) + acp.rank())
+    with acp.register_memory(mine, color=1) as key:
+        places = acp.allgather(acp.query_ga(key))
+        assert acp.query_rank(places[peer()]) == peer()
+        assert acp.query_color(places[0]) == 1
+        host = acp.zeros(1000)
+        acp.wait(acp.copy(acp.query_ga(host), places[peer()], host.nbytes))
+        assert (host == np.arange(1000.0) + peer()).all()
+        acp.sync()
+        acp.put(places[peer()] + 8, np.array([-1.0, -2.0]))
+        acp.sync()
+        assert mine.numpy()[:4].tolist() == [acp.rank(), -1, -2, acp.rank() + 3]
+        assert acp.remote(places[peer()], 1000)[3] == peer() + 3
+        acp.sync()
+    mine.free()  # ends the process if anybody has it imported
+
+
+def test_the_local_side_may_be_a_tensor_that_is_not_global():
+    mine, other = far.Tensor(np.arange(8) * acp.rank()), far.Tensor(np.zeros(8, int))
+    target = acp.zeros(8, int)
+    places = acp.allgather(acp.query_ga(target))
+    acp.put(places[peer()], mine)
+    acp.sync()
+    assert (target == np.arange(8) * ((acp.rank() - 1) % acp.procs())).all()
+    assert acp.get(places[peer()], other) is other
+    assert (other.numpy() == np.arange(8) * acp.rank()).all()
+    acp.sync()
+    handle = acp.iput(places[peer()], other, order=acp.iget(places[peer()], mine))
+    acp.complete(handle)
+    flag = acp.zeros(1, np.uint64)
+    flags = acp.allgather(acp.query_ga(flag))
+    acp.sync()
+    acp.put(places[peer()], mine, flag=(flags[peer()], 7))
+    acp.wait_until(acp.query_ga(flag), "==", 7)
+    acp.sync()
+    mine.free()
+    other.free()
+
+
+def test_an_operation_starts_after_what_the_program_has_enqueued():
+    tensor = far.Tensor(np.zeros(4096, np.uint8))
+    target = acp.zeros(4096, np.uint8)
+    with acp.register_memory(tensor) as key:
+        for value in (1, 2, 3):
+            far.library().far_fill(0, value, tensor.address, value, 4096, 3_000_000)
+            acp.wait(acp.copy(acp.query_ga(target), acp.query_ga(key), 4096))
+            assert (target == value).all()
+    tensor.free()
+
+
+def test_an_array_of_a_device():
+    with acp.zeros((5, 4), np.float32, device=(far.NUMBER, 1)) as array:
+        assert array.shape == (5, 4)
+        assert array.nbytes == 80
+        assert array.device == "ext:1"
+        assert len(array) == 5
+        assert (array.get() == 0).all()
+        array.set(np.arange(20).reshape(5, 4))
+        array[1].set(100)
+        assert array[1:3].get().tolist() == [[100] * 4, [8, 9, 10, 11]]
+        assert array[-1][2].get() == 18
+        assert array[3:1].get().shape == (0, 4)
+        places = acp.allgather(array.ga)
+        acp.sync()
+        acp.put(places[peer()] + 16, np.full(4, acp.rank(), np.float32))
+        acp.sync()
+        assert (array.get()[1] == (acp.rank() - 1) % acp.procs()).all()
+        source = acp.empty(20, np.float32, device=(far.NUMBER, 0))
+        source.set(acp.rank())
+        acp.sync()
+        acp.copy_many([places[peer()], places[peer()] + 40], [source.ga, source.ga + 8], [8, 4])
+        acp.complete()
+        acp.sync()
+        assert array.get()[0, 0] == array.get()[2, 2] == (acp.rank() - 1) % acp.procs()
+        assert acp.query_ga(array) == array.ga
+        assert acp.query_ga(array[1]) == array.ga + 16
+        assert _engine.dlpack_place(array[1:].__dlpack__())[3] == (4, 4)
+        assert device_memory.found(array, "put")[2] == 80
+        acp.sync()
+    assert array.closed
+    assert "closed" in repr(array)
+    array.close()
+    with pytest.raises(acp.AddressError, match="closed"):
+        array.get()
+    with pytest.raises(acp.AddressError):
+        acp.get(places[acp.rank()], bytearray(8))
+
+
+def test_what_does_not_work_is_said_in_words():
+    array = acp.zeros(8, np.uint64, device=(far.NUMBER, 0))
+    for call in (
+        lambda: acp.fetch_add8(array.ga, 1),
+        lambda: acp.wait_until(array.ga, "==", 1, timeout=1),
+        lambda: acp.view(array.ga, 8, np.uint64),
+        lambda: acp.query_address(array.ga),
+    ):
+        with pytest.raises(acp.AddressError, match=r"memory of a device.*host memory"):
+            call()
+    with pytest.raises(TypeError, match=r"device memory .*copy it to the host"):
+        acp.bcast(far.Tensor(np.arange(3)), out=far.Tensor(np.arange(3)))
+    with pytest.raises(acp.HeapFullError, match="on the device, where 1048576 are free"):
+        acp.empty(1 << 30, np.uint8, device=(far.NUMBER, 0))
+    with pytest.raises(acp.DeviceError, match="INVALID_DEVICE"):
+        acp.empty(8, device=(far.NUMBER, 9))
+    with pytest.raises(acp.DeviceError, match="no kind of memory has the number 7"):
+        acp.empty(8, device="vulkan")
+    for wrong in ("tape", "cuda:x", 3.5):
+        with pytest.raises(TypeError, match="is not a device"):
+            acp.empty(8, device=wrong)
+    with pytest.raises(ValueError, match="step 1"):
+        array[::2]
+
+
+class Stream:
+    """As CuPy has it; `number` is its own."""
+
+    def __init__(self, number):
+        self.ptr = number
+
+
+def test_an_operation_starts_behind_the_stream_that_it_is_given():
+    tensor, target = far.Tensor(np.zeros(4096, np.uint8)), acp.zeros(4096, np.uint8)
+    ga = acp.query_ga(target)
+    with acp.register_memory(tensor) as key:
+        calls = (
+            lambda stream: acp.wait(acp.copy(ga, acp.query_ga(key), 4096, stream=stream)),
+            lambda stream: acp.wait(acp.copy_many(ga, acp.query_ga(key), 4096, stream=stream)),
+            lambda stream: acp.wait(acp.iput(ga, tensor, stream=stream)),
+            lambda stream: acp.put(ga, tensor, stream=stream),
+            lambda stream: acp.get(acp.query_ga(key), target, stream=stream),
+            lambda stream: acp.wait(acp.iget(acp.query_ga(key), target, stream=stream)),
+        )
+        for value, call in enumerate(calls, 1):
+            far.library().far_fill(0, 1 + value % 3, tensor.address, value, 4096, 3_000_000)
+            call(Stream(1 + value % 3) if value % 2 else 1 + value % 3)
+            assert (target == value).all()
+            acp.put(ga, bytes(4096))
+        far.library().far_fill(0, 1, tensor.address, 99, 4096, 3_600_000_000_000)
+        for stream in (2, False, -1):  # does not wait for an hour
+            acp.wait(acp.copy(ga, acp.query_ga(key), 4096, stream=stream))
+            assert (target == len(calls)).all()
+        with pytest.raises(TypeError, match="is not a stream"):
+            acp.put(ga, tensor, stream="first")
+        with pytest.raises(acp.DeviceError, match="INVALID_STREAM"):
+            acp.put(ga, tensor, stream=77)
+    # The tensor stays: the device is still to write to it.
+
+
+class Shown:
+    """What has the CUDA array interface."""
+
+    def __init__(self, **shown):
+        self.__cuda_array_interface__ = {
+            "shape": (4, 4), "typestr": "<f8", "data": (1 << 40, False), "version": 3, **shown
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("shown", "error"),
+    [
+        ({"strides": (8, 32)}, "contiguous"),
+        ({"strides": (64, 8)}, "contiguous"),
+        ({"data": (1 << 40, True)}, "read-only"),
+        ({"shape": (0, 4), "data": (0, False)}, "no elements"),
+        ({"mask": object()}, "mask"),
+    ],
+)
+def test_the_array_interface_is_read_with_care(shown, error):
+    with pytest.raises((ValueError, TypeError), match=error):
+        acp.register_memory(Shown(**shown))
+
+
+def test_contiguous_strides_and_streams_are_understood(monkeypatch):
+    monkeypatch.setattr(_engine, "device_adopt", lambda *given: (given[:5], 3))
+    block, offset, size, stream = device_memory.found(Shown(strides=(32, 8), stream=5), "put")
+    assert block == ("put", 2, -1, 1 << 40, 128)
+    assert (offset, size, stream) == (3, 128, 5)
+    assert device_memory.found(Shown(shape=(1, 4), strides=(99, 8)), "put")[2:] == (32, None)
+    assert device_memory.found(Shown(data=(1 << 40, True)), "put")[2] == 128
+
+
+def test_the_devices_are_listed():
+    listed = [each for each in acp.devices() if each.name.startswith("far")]
+    assert [each.name for each in listed] == ["far:0", "far:1"]
+    assert listed[0].model == "far device 0"
+    assert listed[0].active
+    assert listed[0].size == 2 << 20
+    assert listed[0].uuid != listed[1].uuid
+    assert len(listed[0].uuid) == 32
+    assert not listed[0].reason
