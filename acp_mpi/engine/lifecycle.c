@@ -2,11 +2,13 @@
 #include "base/linux.h"
 #include "channels/channel_notes.h"
 #include "collectives/background.h"
+#include "core/devices.h"
 #include "core/membarrier.h"
 #include "core/rank_slot.h"
 #include "core/state/peer.h"
 #include "core/upcalls.h"
 #include "device_copies/op_relay.h"
+#include "devices/cuda.h"
 #include "devices/device_block.h"
 #include "membership/name_service.h"
 #include "membership/team.h"
@@ -148,6 +150,7 @@ int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *
     pthread_mutex_init(&e->mail.lock, NULL);
     pthread_mutex_init(&e->devices.lock, NULL);
     pthread_mutex_init(&e->devices.opening, NULL);
+    acp_device_kind(e, &cuda_kind); /* its driver is loaded at the first use */
     pthread_mutex_init(&e->collectives.lock, NULL);
     pthread_mutex_init(&e->progress.leader, NULL);
     pthread_mutex_init(&e->progress.waiters_lock, NULL);
