@@ -166,7 +166,9 @@ def test_an_operation_starts_behind_the_stream_that_it_is_given():
             acp.put(ga, tensor, stream="first")
         with pytest.raises(acp.DeviceError, match="INVALID_STREAM"):
             acp.put(ga, tensor, stream=77)
-    # The tensor stays: the device is still to write to it.
+    far.library().far_synchronize(0, 1)
+    assert (tensor.numpy() == 99).all()
+    tensor.free()
 
 
 class Shown:

@@ -36,16 +36,13 @@ struct device_kind *device_kinds_opened(acp_engine *e, int32_t number)
     return k && atomic_load_explicit(&k->opened, memory_order_acquire) == KIND_OPEN ? k : NULL;
 }
 
-static bool opened(acp_engine *e, struct device_kind *k)
+/* A driver that was not to be had is looked for again: it may be there by now. */
+static bool opened(acp_engine *e, struct device_kind *k, struct kind_fault *fault)
 {
-    struct kind_fault fault = {0};
     pthread_mutex_lock(&e->devices.opening);
-    if (k->opened == KIND_UNTRIED) {
-        int rc = k->table->open(&k->state, &fault);
-        memcpy(k->words, fault.words, sizeof k->words);
-        atomic_store_explicit(&k->opened, rc == KIND_OK ? KIND_OPEN : KIND_REFUSED, memory_order_release);
-        if (rc == KIND_OK)
-            atomic_store(&e->devices.used, true);
+    if (k->opened == KIND_UNOPENED && k->table->open(&k->state, fault) == KIND_OK) {
+        atomic_store_explicit(&k->opened, KIND_OPEN, memory_order_release);
+        atomic_store(&e->devices.used, true);
     }
     pthread_mutex_unlock(&e->devices.opening);
     return k->opened == KIND_OPEN;
@@ -55,11 +52,9 @@ struct device_kind *device_kinds_open(acp_lane *lane, int32_t number)
 {
     struct device_kind *k = kind_find(lane->engine, number);
     struct kind_fault fault = {0};
-    if (k && opened(lane->engine, k))
+    if (k && opened(lane->engine, k, &fault))
         return k;
-    if (k)
-        memcpy(fault.words, k->words, sizeof fault.words);
-    else
+    if (!k)
         snprintf(fault.words, sizeof fault.words, "no kind of memory has the number %d here", number);
     device_kinds_fail(lane, KIND_CANNOT, &fault);
     return NULL;
@@ -95,8 +90,8 @@ bool acp_device_list(acp_engine *e, uint32_t index, acp_device_info *out)
         uint32_t count = 0;
         *out = (acp_device_info){0};
         snprintf(out->kind, sizeof out->kind, "%s", k->table->name);
-        if (!opened(e, k)) {
-            memcpy(out->words, k->words, sizeof out->words);
+        if (!opened(e, k, &fault)) {
+            memcpy(out->words, fault.words, sizeof out->words);
             count = 1;
         } else {
             while (count <= index && k->table->list(k->state, count, &device, &fault) == KIND_OK)
@@ -124,6 +119,6 @@ void device_kinds_close(acp_engine *e)
         struct device_kind *k = &e->devices.kinds[i];
         if (k->table && k->opened == KIND_OPEN)
             k->table->close(k->state);
-        k->opened = KIND_REFUSED;
+        k->opened = KIND_CLOSED;
     }
 }

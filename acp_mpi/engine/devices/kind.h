@@ -95,7 +95,7 @@ struct kind {
     const char *name; /* as in "cuda:1" */
     int32_t number;   /* DLPack's number of the device type */
 
-    /* Loads the driver. KIND_CANNOT: it is not there ("libcuda.so.1: cannot open"), or not usable. Called once. */
+    /* Loads the driver. KIND_CANNOT: it is not there ("libcuda.so.1: cannot open"), or not usable. Called until it is KIND_OK. */
     int (*open)(void **state, struct kind_fault *fault);
     /* Every block has been released and every event ended. Returns when no `ring` of `notify` runs or will run. */
     void (*close)(void *state);

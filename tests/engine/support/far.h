@@ -314,9 +314,13 @@ FAR_API void far_fill(int device, unsigned stream, void *address, int value, uin
     pthread_mutex_unlock(&far.lock);
 }
 
+/* Waits for a stream; nothing that is in a queue is late any more. */
 FAR_API void far_synchronize(int device, unsigned stream)
 {
     pthread_mutex_lock(&far.lock);
+    for (struct kind_event *x = far.queue; x; x = x->next)
+        x->at = 0;
+    pthread_cond_broadcast(&far.changed);
     while (far.streams[device][stream] && !far.streams[device][stream]->done)
         pthread_cond_wait(&far.changed, &far.lock);
     pthread_mutex_unlock(&far.lock);

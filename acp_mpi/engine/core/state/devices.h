@@ -14,14 +14,13 @@ struct kind;
 
 #define DEVICE_KINDS 4u
 
-enum { KIND_UNTRIED = 0, KIND_OPEN, KIND_REFUSED };
+enum { KIND_UNOPENED = 0, KIND_OPEN, KIND_CLOSED };
 
 /* A kind as this engine uses it. */
 struct device_kind {
     const struct kind *table; /* NULL: none */
     void *state;              /* the kind's */
     _Atomic uint32_t opened;
-    char words[112];          /* why it is refused */
 };
 
 struct devices_state {
