@@ -121,11 +121,13 @@ static acp_handle_t start(acp_lane *lane, const struct end *to, const struct end
 
 static void copy_one(acp_engine *e, acp_lane *lane, const struct end *to, const struct end *from, unsigned salt)
 {
-    static unsigned char bytes[SIZE], was[SIZE], now[SIZE]; /* one rank copies at a time */
+    static unsigned char pattern[SIZE + 1024], was[SIZE], now[SIZE]; /* one rank copies at a time */
     static const uint64_t sizes[] = {8, 1000, 65537, 199000};
     uint64_t size = sizes[salt % 4], at = salt % 900, from_at = salt * 7 % 900;
-    for (uint64_t i = 0; i < SIZE; i++)
-        bytes[i] = (unsigned char)(salt + i + i / 256);
+    bool filled = pattern[1];
+    for (uint64_t i = 0; !filled && i < sizeof pattern; i++)
+        pattern[i] = (unsigned char)(i + i / 256);
+    const unsigned char *bytes = pattern + salt % 1024;
     end_write(from, bytes, SIZE);
     memset(was, (int)(salt & 0x7f), SIZE);
     if (to != from)

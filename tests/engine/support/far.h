@@ -336,14 +336,22 @@ FAR_API void far_set(int device, int active, int exportable, int notifies, uint6
     pthread_mutex_unlock(&far.lock);
 }
 
+static inline uint64_t far_read(const uint64_t *count)
+{
+    pthread_mutex_lock(&far.lock);
+    uint64_t value = *count;
+    pthread_mutex_unlock(&far.lock);
+    return value;
+}
+
 FAR_API uint64_t far_copies(void)
 {
-    return far.copies;
+    return far_read(&far.copies);
 }
 
 FAR_API uint64_t far_imports(void)
 {
-    return far.imports;
+    return far_read(&far.imports);
 }
 
 /* The kind. */
@@ -397,7 +405,10 @@ static inline int far_list(void *state, uint32_t index, struct kind_device *devi
 static inline bool far_active(void *state, const uint8_t device[16])
 {
     (void)state;
-    return device[15] >= 1 && device[15] <= FAR_DEVICES && !far.inactive[device[15] - 1];
+    pthread_mutex_lock(&far.lock);
+    bool active = device[15] >= 1 && device[15] <= FAR_DEVICES && !far.inactive[device[15] - 1];
+    pthread_mutex_unlock(&far.lock);
+    return active;
 }
 
 static inline void far_block(const struct far_memory *m, struct kind_block *block)
