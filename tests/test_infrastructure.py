@@ -303,12 +303,12 @@ def test_names_of_different_ranks_do_not_disturb_each_other():
 
 def test_what_was_published_before_ctrl_c_can_be_looked_up(monkeypatch):
     def late(*arguments):
-        board_put(*arguments)
+        name_publish(*arguments)
         raise KeyboardInterrupt
 
-    board_put, name = _engine.board_put, f"interrupted at {acp.rank()}"
+    name_publish, name = _engine.name_publish, f"interrupted at {acp.rank()}"
     with monkeypatch.context() as patch:
-        patch.setattr(_engine, "board_put", late)
+        patch.setattr(_engine, "name_publish", late)
         with pytest.raises(KeyboardInterrupt):
             acp.publish(name, [acp.rank()] * 1000)
     assert acp.lookup(name) == [acp.rank()] * 1000
@@ -334,7 +334,7 @@ def test_all_tries_of_a_lookup_share_its_timeout(monkeypatch):
         demand, sha256 = _engine.demand, _engine.sha256
 
         @staticmethod
-        def board_get(low, high, timeout):
+        def name_lookup(low, high, timeout):
             asked.append(timeout)
             if not timeout:
                 raise TimeoutError

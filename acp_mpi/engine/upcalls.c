@@ -189,7 +189,7 @@ static void settle(acp_lane *lane)
 {
     links_bury(lane->engine);
     protocol_retry(lane);
-    if (lane->engine->mail.couriers)
+    if (lane->engine->mail.flows)
         flows_push(lane);
     peer_liveness_look_later(lane->engine);
 }

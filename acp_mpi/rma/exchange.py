@@ -70,7 +70,7 @@ def publish(name: str, x: Any, *, replace: bool = False) -> None:
             f"publish: {x!r:.60} cannot be pickled ({reason}); publish what can, or an address"
         ) from reason
     with _publishing:
-        whose = _engine.board_put(*key, block, bool(replace))
+        whose = _engine.name_publish(*key, block, bool(replace))
     if whose is not None:
         raise ValueError(
             f"publish: rank {whose} has published {name!r:.60}; take another name, or give "
@@ -86,7 +86,7 @@ def withdraw(name: str) -> None:
     _engine.demand("withdraw")
     key = _key(name, "withdraw")
     with _publishing:
-        whose = _engine.board_withdraw(*key)
+        whose = _engine.name_withdraw(*key)
     if whose is None:
         return
     if whose < 0:
@@ -107,7 +107,7 @@ def lookup(name: str, timeout: float | None = None) -> Any:
     begin, left = time.monotonic(), timeout
     while True:
         try:
-            ga, size = _engine.board_get(low, high, left)
+            ga, size = _engine.name_lookup(low, high, left)
         except TimeoutError:
             raise TimeoutError(
                 f"lookup: nobody has published {name!r:.60} within {timeout} s; give more time, or "
@@ -119,7 +119,7 @@ def lookup(name: str, timeout: float | None = None) -> Any:
             # The name was replaced while this look was under way.
             if timeout is not None:
                 left = max(begin + timeout - time.monotonic(), 0.0)
-            if _engine.board_get(low, high, left) == (ga, size):
+            if _engine.name_lookup(low, high, left) == (ga, size):
                 raise
 
 
@@ -131,7 +131,7 @@ def _publish_again() -> None:
         return
     with _publishing:
         try:
-            _engine.board_put_again()
+            _engine.name_publish_again()
         except PeerLostError:  # one more, which the next refresh accepts
             return
         _missed.update(lost)

@@ -149,7 +149,7 @@ def test_a_receive_that_was_posted_meanwhile_gets_what_was_unpickled(interrupted
         requests.append(acp.irecv(source=left(), tag=1))
         interrupt()
 
-    acp.send(1, right(), 1)  # the mailbox has letters from now on, and a ring is used
+    acp.send(1, right(), 1)  # the mailbox has entries from now on, and a ring is used
     assert acp.recv(source=left(), tag=1) == 1
     acp.sync()
     acp.send(Thing("it"), right(), 1)

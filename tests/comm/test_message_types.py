@@ -25,7 +25,7 @@ PAIRS = [
     ("M8[s]", "M8[ms]"),
     ("U2", "S8"),
 ]
-SIZES = [1, 8, 100, 20_000]  # in a box, in a letter, in a block, copied by both
+SIZES = [1, 8, 100, 20_000]  # in a box, in an entry, in a block, copied by both
 
 
 def left() -> int:

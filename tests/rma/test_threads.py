@@ -203,14 +203,14 @@ def test_keys_of_threads_have_addresses_whichever_of_them_publishes(monkeypatch)
 
 def test_a_name_that_threads_publish_at_once_stands_for_what_one_of_them_gave(monkeypatch):
     name = f"of {acp.rank()}"
-    put = _engine.board_put
+    put = _engine.name_publish
 
     def slowly(*arguments):
         since = put(*arguments)
         time.sleep(1e-4)  # the others run meanwhile
         return since
 
-    monkeypatch.setattr(_engine, "board_put", slowly)
+    monkeypatch.setattr(_engine, "name_publish", slowly)
     for step in range(20):
         together(lambda index, step=step: acp.publish(name, (step, index)))
         assert acp.lookup(name, timeout=600)[0] == step

@@ -292,7 +292,7 @@ static void watch_other_ends(acp_engine *e, const void *whom)
     const struct channel_wait *w = whom;
     for (uint32_t i = 0; i < w->count; i++) {
         peer_watch(e, w->ends[i]->peer);
-        link_watch(e, w->ends[i]->peer, COURIER_COLOR);
+        link_watch(e, w->ends[i]->peer, FLOW_COLOR);
     }
 }
 
@@ -396,7 +396,7 @@ static bool link_has_room(void *context)
 {
     acp_channel *c = context;
     pthread_mutex_lock(&c->engine->lock);
-    const struct link *link = c->peer->tcp.links[COURIER_COLOR];
+    const struct link *link = c->peer->tcp.links[FLOW_COLOR];
     bool room = !link || link_io_room(link) || c->peer->lost || c->closed || c->peer_closed;
     pthread_mutex_unlock(&c->engine->lock);
     return room;

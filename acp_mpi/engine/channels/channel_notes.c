@@ -45,8 +45,8 @@ static int send_note(acp_channel *c, struct message *m, const void *payload, uin
     if (c->peer->lost)
         return ACP_E_LOST;
     if (c->way == CHANNEL_FAR)
-        return protocol_tcp_command(lane, c->peer, COURIER_COLOR, m, payload, size);
-    return route_road(e, c->peer)->send(lane, c->peer, COURIER_COLOR, m);
+        return protocol_tcp_command(lane, c->peer, FLOW_COLOR, m, payload, size);
+    return route_road(e, c->peer)->send(lane, c->peer, FLOW_COLOR, m);
 }
 
 /* CLOSE and CREDIT: the other process waits for them. */

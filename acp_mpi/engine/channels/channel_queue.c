@@ -208,7 +208,7 @@ acp_channel_op *acp_channel_begin(acp_channel *c, void *data, uint64_t size)
     channel_queue_serve(c);
     if (!acp_flag_is_set(&op->done)) {
         peer_watch(e, c->peer);
-        link_watch(e, c->peer, COURIER_COLOR);
+        link_watch(e, c->peer, FLOW_COLOR);
     }
     return op;
 }
@@ -228,7 +228,7 @@ static void watch_other_end(acp_engine *e, const void *whom)
 {
     const acp_channel_op *op = whom;
     peer_watch(e, op->end->peer);
-    link_watch(e, op->end->peer, COURIER_COLOR);
+    link_watch(e, op->end->peer, FLOW_COLOR);
 }
 
 int acp_channel_op_wait(acp_channel_op *op, int64_t timeout_ns)

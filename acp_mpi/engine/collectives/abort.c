@@ -113,7 +113,7 @@ void abort_check_losses(acp_lane *lane, acp_collective *c)
     }
 }
 
-static bool is_astray(const acp_collective *c, const struct letter *l)
+static bool is_astray(const acp_collective *c, const struct mail_entry *l)
 {
     return l->context == c->context &&
            (l->note & LEFT_NOTE ? l->note & LEFT_ASTRAY : !acp_notes_belong(l->note, c->note));
@@ -136,7 +136,7 @@ int abort_scan(acp_lane *lane, acp_collective *c)
         return rc;
     acp_envelope astray = {.source = ACP_ANY};
     struct mailbox_walk walk = {0};
-    const struct letter *l;
+    const struct mail_entry *l;
     for (uint64_t at = box->arrivals.last; (l = mailbox_entry(h, at)) && !mailbox_circles(&walk, at) &&
                                            l->sequence >= c->heard; at = l->arrival.previous)
         if (is_astray(c, l) && (astray.source == ACP_ANY || !(l->note & LEFT_NOTE)))

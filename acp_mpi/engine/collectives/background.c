@@ -110,8 +110,8 @@ void acp_collective_release(acp_collective *c)
     c->rung = UINT32_MAX;
     c->heavy = true;
     for (uint32_t i = 0; i < c->open; i++) /* the caller may have run it for a while */
-        if (c->messages[i]->letter)
-            mailbox_set_attention(c->messages[i]->letter, ATTENTION_SLEEPS);
+        if (c->messages[i]->entry)
+            mailbox_set_attention(c->messages[i]->entry, ATTENTION_SLEEPS);
     pthread_mutex_lock(&e->collectives.lock);
     c->released = c->listed = true;
     c->next = e->collectives.first;

@@ -131,8 +131,8 @@ int schedule_receive(acp_lane *lane, acp_collective *c, uint32_t step)
     if (rc != ACP_OK)
         return rc;
     schedule_track(c, request, step);
-    if (request->letter) /* its receiver waits, or the thread that drives progress is to be rung for */
-        __atomic_store_n(&request->letter->attention,
+    if (request->entry) /* its receiver waits, or the thread that drives progress is to be rung for */
+        __atomic_store_n(&request->entry->attention,
                          c->released ? ATTENTION_SLEEPS : ATTENTION_WAITS, __ATOMIC_RELAXED);
     return ACP_OK;
 }

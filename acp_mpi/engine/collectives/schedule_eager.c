@@ -102,7 +102,7 @@ static int step_receive(acp_lane *lane, acp_collective *c, uint32_t step)
     int rc = schedule_receive(lane, c, step);
     if (rc != ACP_OK || !sender_of(c, s))
         return rc;
-    bool there = mailbox_entry_state(c->messages[c->open - 1]->letter) != LETTER_POSTED;
+    bool there = mailbox_entry_state(c->messages[c->open - 1]->entry) != ENTRY_POSTED;
     if (!there)
         eager_slot_found(c->engine, c->context, s->rank, false);
     c->posted |= !there;

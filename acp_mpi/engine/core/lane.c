@@ -30,7 +30,7 @@ static acp_lane *lane_take(acp_engine *e, uint32_t end)
             _Atomic bool *stale = &e->lanes[i].stale;
             if (unlikely(atomic_load(stale)) && atomic_exchange(stale, false)) {
                 lane_flush(&e->lanes[i]);
-                e->lanes[i].letter_count = 0; /* of a mailbox that is gone */
+                e->lanes[i].entry_count = 0; /* of a mailbox that is gone */
             }
             return &e->lanes[i];
         }

@@ -26,7 +26,7 @@ struct translation {
 
 #define LANE_CACHE 64u
 #define LANE_PEERS 16u
-#define LANE_LETTERS 32u
+#define LANE_ENTRIES 32u
 
 /* Contention of this lane with others at the word it used last (backoff.c). */
 struct meetings {
@@ -52,13 +52,13 @@ struct acp_lane {
     struct translation passing[2]; /* in its place, for regions that are not to be kept */
     struct translation cache[LANE_CACHE];
     struct peer *peers[LANE_PEERS]; /* peers used lately, by slot */
-    uint64_t letters[LANE_LETTERS]; /* of the own mailbox, in no list */
+    uint64_t entries[LANE_ENTRIES]; /* of the own mailbox, in no list */
     struct meetings meetings;
     uint64_t stream;   /* its operations with device memory start after what is in it */
     bool unordered;    /* or at once */
     uint64_t counted;  /* value of the last counter after its last add by this lane */
     bool others_count; /* others have added to that counter, too */
-    uint32_t letter_count, request_count;
+    uint32_t entry_count, request_count;
     acp_request *requests; /* for the next ones */
     _Atomic uint32_t nowhere[2]; /* the flags for regions that never die */
 };

@@ -22,12 +22,12 @@ static bool own_slab(struct survey_tiles *t, uint64_t slab, uint64_t *next)
     if (!heap_walk_read(t, slab, next, sizeof *next))
         return false;
     heap_walk_use(t, slab, USE_MESSAGES);
-    for (uint64_t i = 0; i < MAIL_SLAB_LETTERS; i++) {
-        struct letter letter;
-        if (!heap_walk_read(t, first + i * sizeof letter, &letter, offsetof(struct letter, data)))
+    for (uint64_t i = 0; i < MAIL_SLAB_ENTRIES; i++) {
+        struct mail_entry entry;
+        if (!heap_walk_read(t, first + i * sizeof entry, &entry, offsetof(struct mail_entry, data)))
             return false;
-        if (letter.state != LETTER_FREE && letter.block)
-            heap_walk_use(t, letter.block, USE_MESSAGES);
+        if (entry.state != ENTRY_FREE && entry.block)
+            heap_walk_use(t, entry.block, USE_MESSAGES);
     }
     return true;
 }
@@ -39,8 +39,8 @@ void heap_messages_all(struct survey_tiles *t)
     for (uint32_t i = 0; i < SECTION_BLOCKS; i++)
         heap_walk_use(t, box->section.fresh[i], USE_MESSAGES);
     for (uint32_t i = 0; i < MAIL_SPARES; i++)
-        if (box->letters[i].state != LETTER_FREE && box->letters[i].block)
-            heap_walk_use(t, box->letters[i].block, USE_MESSAGES);
+        if (box->entries[i].state != ENTRY_FREE && box->entries[i].block)
+            heap_walk_use(t, box->entries[i].block, USE_MESSAGES);
     t->there = false;
     while (slab && steps++ <= t->count && own_slab(t, slab, &slab))
         continue;

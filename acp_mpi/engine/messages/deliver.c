@@ -38,29 +38,29 @@ bool deliver_vm_usable(const acp_engine *e, const struct peer *to)
 /* The block belongs to the entry in the same instant in which it leaves the heap. */
 static int take_block(acp_lane *lane, struct landing *l)
 {
-    struct letter *letter = l->letter;
+    struct mail_entry *entry = l->entry;
     int rc;
     do
-        rc = heap_take(lane, l->heap, l->size, &letter->block, HEAP_PATIENCE_NS);
+        rc = heap_take(lane, l->heap, l->size, &entry->block, HEAP_PATIENCE_NS);
     while ((rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED) && lane_may_wait(lane));
     if (rc != ACP_OK)
         return rc;
-    uint64_t block = __atomic_load_n(&letter->block, __ATOMIC_RELAXED);
+    uint64_t block = __atomic_load_n(&entry->block, __ATOMIC_RELAXED);
     if (!mailbox_block_in(l->heap, block, l->size))
         return mailbox_damaged(lane, l->to, l->size);
     l->how = FILL_BLOCK;
     l->base = l->heap->base + block;
-    __atomic_store_n(&letter->place, PLACE_BLOCK, __ATOMIC_RELEASE);
+    __atomic_store_n(&entry->place, PLACE_BLOCK, __ATOMIC_RELEASE);
     return ACP_OK;
 }
 
 /* The buffer of the receive that it has met, if that is what the receiver has written. */
 static int look_at_buffer(acp_lane *lane, struct landing *l, uint64_t *room)
 {
-    const struct letter *letter = l->letter;
-    uint64_t sealed = __atomic_load_n(&letter->room, __ATOMIC_RELAXED);
-    l->buffer = __atomic_load_n(&letter->buffer, __ATOMIC_RELAXED);
-    l->global = __atomic_load_n(&letter->global, __ATOMIC_RELAXED);
+    const struct mail_entry *entry = l->entry;
+    uint64_t sealed = __atomic_load_n(&entry->room, __ATOMIC_RELAXED);
+    l->buffer = __atomic_load_n(&entry->buffer, __ATOMIC_RELAXED);
+    l->global = __atomic_load_n(&entry->global, __ATOMIC_RELAXED);
     *room = sealed & MAIL_ROOM;
     if (sealed == mailbox_room_sealed(*room, l->buffer, l->global))
         return ACP_OK;
@@ -71,14 +71,14 @@ static int look_at_buffer(acp_lane *lane, struct landing *l, uint64_t *room)
 static int into_buffer(struct landing *l, int how)
 {
     l->how = (uint8_t)how;
-    __atomic_store_n(&l->letter->place, PLACE_BUFFER, __ATOMIC_RELEASE);
+    __atomic_store_n(&l->entry->place, PLACE_BUFFER, __ATOMIC_RELEASE);
     return ACP_OK;
 }
 
 int deliver_open(acp_lane *lane, struct landing *l)
 {
     acp_engine *e = lane->engine;
-    const struct letter *letter = l->letter;
+    const struct mail_entry *entry = l->entry;
     uint64_t room;
     if (!l->size)
         return into_buffer(l, FILL_LOCAL);
@@ -97,7 +97,7 @@ int deliver_open(acp_lane *lane, struct landing *l)
         return ACP_OK;
     }
     bool vm = buffer && deliver_vm_usable(e, l->to);
-    if (vm && __atomic_load_n(&letter->attention, __ATOMIC_RELAXED) == ATTENTION_NONE)
+    if (vm && __atomic_load_n(&entry->attention, __ATOMIC_RELAXED) == ATTENTION_NONE)
         return into_buffer(l, FILL_VM);
     rc = take_block(lane, l);
     return rc == ACP_E_FULL && buffer && vm_may(e, l->to) ? into_buffer(l, FILL_VM) : rc; /* on any path */
@@ -153,7 +153,7 @@ static void fill_block(struct landing *l, uint64_t at, const unsigned char *data
         at += part;
         data += part;
         size -= part;
-        __atomic_store_n(&l->letter->filled, at, __ATOMIC_RELEASE);
+        __atomic_store_n(&l->entry->filled, at, __ATOMIC_RELEASE);
     }
 }
 
@@ -180,13 +180,13 @@ int deliver_fill(acp_lane *lane, struct landing *l, uint64_t at, const void *dat
 
 void deliver_complete(acp_lane *lane, struct landing *l)
 {
-    match_done(lane, l->to, l->letter, LETTER_DONE);
+    match_done(lane, l->to, l->entry, ENTRY_DONE);
 }
 
 void deliver_failed(acp_lane *lane, struct landing *l, int status)
 {
     acp_engine *e = lane->engine;
-    match_done(lane, l->to, l->letter, status == ACP_E_DAMAGED ? LETTER_DAMAGED : LETTER_LOST);
+    match_done(lane, l->to, l->entry, status == ACP_E_DAMAGED ? ENTRY_DAMAGED : ENTRY_LOST);
     if (l->to == e->job.own) { /* a receive for it may never come */
         e->mail.losses = 1;
         doorbell_kick(e);
@@ -195,29 +195,29 @@ void deliver_failed(acp_lane *lane, struct landing *l, int status)
 
 void deliver_held(acp_lane *lane, struct landing *l, acp_ga_t block)
 {
-    l->letter->held = block;
-    __atomic_store_n(&l->letter->place, PLACE_HELD, __ATOMIC_RELEASE);
-    match_done(lane, l->to, l->letter, LETTER_DONE);
+    l->entry->held = block;
+    __atomic_store_n(&l->entry->place, PLACE_HELD, __ATOMIC_RELEASE);
+    match_done(lane, l->to, l->entry, ENTRY_DONE);
 }
 
 int deliver_withdraw(acp_lane *lane, struct landing *l, const uint64_t *note)
 {
     struct hold hold;
     uint32_t slots[MAIL_WANTING];
-    struct letter *letter = l->letter;
+    struct mail_entry *entry = l->entry;
     int rc = transaction_enter(&hold, lane, &mailbox_of(l->heap)->section, l->heap, 0);
     if (rc != ACP_OK)
         return rc;
-    bool kept = letter->list == AMONG_MESSAGES;
+    bool kept = entry->list == AMONG_MESSAGES;
     if (note || kept) {
         transaction_begin(&hold);
         if (note) {
-            transaction_set(&hold, &letter->size, 0);
-            transaction_set(&hold, &letter->note, *note);
-            transaction_set(&hold, &letter->place, PLACE_INLINE);
+            transaction_set(&hold, &entry->size, 0);
+            transaction_set(&hold, &entry->note, *note);
+            transaction_set(&hold, &entry->place, PLACE_INLINE);
         } else {
-            match_remove(&hold, letter);
-            mailbox_entry_free(&hold, letter);
+            match_remove(&hold, entry);
+            mailbox_entry_free(&hold, entry);
         }
         transaction_commit(&hold);
     }
@@ -225,7 +225,7 @@ int deliver_withdraw(acp_lane *lane, struct landing *l, const uint64_t *note)
     transaction_leave(&hold);
     credits_wake(lane->engine, slots, count);
     if (note)
-        match_done(lane, l->to, letter, LETTER_DONE);
+        match_done(lane, l->to, entry, ENTRY_DONE);
     return note || kept ? ACP_OK : ACP_E_HANDLE;
 }
 
@@ -236,8 +236,8 @@ int deliver_taken(acp_lane *lane, struct landing *l)
                                mail_match_patience(lane));
     if (rc != ACP_OK)
         return rc;
-    struct letter *letter = l->letter;
-    l->matched = letter->list == AMONG_NONE;
+    struct mail_entry *entry = l->entry;
+    l->matched = entry->list == AMONG_NONE;
     uint64_t room = l->size;
     if (l->matched && (rc = look_at_buffer(lane, l, &room)) == ACP_OK && room < l->size)
         l->size = room;

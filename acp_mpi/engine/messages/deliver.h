@@ -30,7 +30,7 @@ int deliver_taken(acp_lane *lane, struct landing *landing);
 /* May deliver_taken succeed? A cheap test. */
 static inline bool deliver_wanted(const struct landing *landing)
 {
-    return __atomic_load_n(&landing->letter->list, __ATOMIC_RELAXED) == AMONG_NONE;
+    return __atomic_load_n(&landing->entry->list, __ATOMIC_RELAXED) == AMONG_NONE;
 }
 
 #endif

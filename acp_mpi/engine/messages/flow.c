@@ -18,33 +18,33 @@ void flow_retry(acp_engine *e, int rc)
         reactor_timer(e, linux_now_ns() + LOOK_FOR_MEMORY_NS);
 }
 
-struct courier *flow_of(acp_engine *e, struct peer *p)
+struct flow *flow_of(acp_engine *e, struct peer *p)
 {
-    struct courier *c = p->mail.courier;
+    struct flow *c = p->mail.flow;
     _Static_assert(sizeof *c <= KEPT_SMALL, "memory is kept for one");
     if (c || !(c = reserve_take(e, sizeof *c)))
         return c;
-    *c = (struct courier){.peer = p};
-    c->parcels_end = &c->parcels;
+    *c = (struct flow){.peer = p};
+    c->outgoing_end = &c->outgoing;
     c->deliveries_end = &c->deliveries;
     c->late_end = &c->late;
     c->asks_end = &c->asks;
-    c->next = e->mail.couriers;
-    e->mail.couriers = c;
-    p->mail.courier = c;
+    c->next = e->mail.flows;
+    e->mail.flows = c;
+    p->mail.flow = c;
     return c;
 }
 
-void flow_answer(acp_lane *lane, struct courier *c, struct message *m, const void *payload,
+void flow_answer(acp_lane *lane, struct flow *c, struct message *m, const void *payload,
                  uint64_t size)
 {
     m->kind = ACP_MAIL_SAID;
     m->from = lane->engine->self;
-    if (!c->peer->lost && protocol_tcp_command(lane, c->peer, COURIER_COLOR, m, payload, size) == ACP_E_SYSTEM)
+    if (!c->peer->lost && protocol_tcp_command(lane, c->peer, FLOW_COLOR, m, payload, size) == ACP_E_SYSTEM)
         peer_mark_lost(lane->engine, c->peer); /* it waits for that message */
 }
 
 void flow_watch(acp_engine *e, struct peer *p)
 {
-    link_watch(e, p, COURIER_COLOR);
+    link_watch(e, p, FLOW_COLOR);
 }

@@ -1,7 +1,7 @@
-/* Messages by link: one flow (struct courier) for each process that this one exchanges messages with
+/* Messages by link: one flow (struct flow) for each process that this one exchanges messages with
  * by link. They travel as frames on its link of color 0, so that they arrive in the order of their sends.
  *
- *   MAIL   a message begins: its envelope and as many bytes as fit, or, COURIER_KEPT, none
+ *   MAIL   a message begins: its envelope and as many bytes as fit, or, FLOW_KEPT, none
  *   PART   more of its bytes, in their order; the sender does not wait
  *   SAID   the receiver: taken, go on; or, past its bound, keep the bytes. Bytes of a message that
  *          has come whole go back with that answer
@@ -9,7 +9,7 @@
  *
  * A receiver past its bound announces that once, and gets envelopes alone until it announces room. If
  * not even envelopes have room it gets nothing new until then but messages for posted receives
- * (flow_solicit.c): MAIL with COURIER_MEET, which it answers: a receive was met, or missed. */
+ * (flow_solicit.c): MAIL with FLOW_MEET, which it answers: a receive was met, or missed. */
 #ifndef ACP_FLOW_H
 #define ACP_FLOW_H
 
@@ -19,18 +19,18 @@
 struct ask;
 struct peer;
 
-#define COURIER_KEPT 1u /* flag of ACP_MAIL: the sender keeps the bytes; ACP_MAIL_WHERE follows */
+#define FLOW_KEPT 1u /* flag of ACP_MAIL: the sender keeps the bytes; ACP_MAIL_WHERE follows */
 
 /* Flag of ACP_MAIL: to meet a receive before `after` in the sequence; without one nothing has happened. Bytes come
  * with it only if they fit an entry. */
-#define COURIER_MEET 2u
+#define FLOW_MEET 2u
 
 /* Flag of ACP_MAIL_WHERE without a block: the receive or probe that has the message gets a note in place of the bytes.
  * Without the flag the message is taken back, unless a receive has it: WORD_MISSED, or WORD_MET. */
-#define COURIER_LEFT 8u
-#define COURIER_ASKED 4u /* with COURIER_MEET: the solicited receive, and no earlier one */
+#define FLOW_LEFT 8u
+#define FLOW_ASKED 4u /* with FLOW_MEET: the solicited receive, and no earlier one */
 
-enum courier_word { /* flags of ACP_MAIL_SAID */
+enum flow_word { /* flags of ACP_MAIL_SAID */
     WORD_TAKEN = 1, WORD_KEEP, WORD_FULL, WORD_ROOM,
     WORD_ASK,    /* past a full mailbox: a receive of `dst`, `src` is posted, before `after` */
     WORD_MET,    /* a receive has met a tried message */
@@ -39,17 +39,17 @@ enum courier_word { /* flags of ACP_MAIL_SAID */
     WORD_WANT,
 };
 
-enum parcel_state {
-    PARCEL_WAITING = 1, /* for room on the link, or for its peer to have room */
-    PARCEL_TRIED,       /* whether it meets a receive is not known yet (`COURIER_MEET`) */
-    PARCEL_BEGUN,       /* its bytes go out */
-    PARCEL_KEPT,        /* its bytes go to the own heap */
-    PARCEL_BACK,        /* its bytes went to the own heap; whether it can be taken back is not known yet */
+enum outgoing_state {
+    OUTGOING_WAITING = 1, /* for room on the link, or for its peer to have room */
+    OUTGOING_TRIED,       /* whether it meets a receive is not known yet (`FLOW_MEET`) */
+    OUTGOING_BEGUN,       /* its bytes go out */
+    OUTGOING_KEPT,        /* its bytes go to the own heap */
+    OUTGOING_BACK,        /* its bytes went to the own heap; whether it can be taken back is not known yet */
 };
 
 /* A message of this process that did not go out in one piece. */
-struct parcel {
-    struct parcel *next;
+struct outgoing {
+    struct outgoing *next;
     uint64_t id;
     acp_envelope envelope;
     const unsigned char *data; /* the sender's, or `own` */
@@ -82,10 +82,10 @@ struct late {
     unsigned char payload[];
 };
 
-struct courier {
-    struct courier *next;
+struct flow {
+    struct flow *next;
     struct peer *peer;
-    struct parcel *parcels, **parcels_end;
+    struct outgoing *outgoing, **outgoing_end;
     struct delivery *deliveries, **deliveries_end;
     struct late *late, **late_end;
     uint32_t answers; /* ACP_MAIL_SAID among them: they have come while all was halted */
@@ -96,17 +96,17 @@ struct courier {
     uint64_t full_at; /* place in the sequence of the receiver there at its WORD_FULL */
     struct ask *asks, **asks_end; /* its solicitations since */
     struct ask *answering;         /* by `tried`; NULL: by none */
-    const struct parcel *tried;
+    const struct outgoing *tried;
 };
 
 /* With the lock held: */
-struct courier *flow_of(acp_engine *e, struct peer *p); /* NULL: no memory */
+struct flow *flow_of(acp_engine *e, struct peer *p); /* NULL: no memory */
 /* Goes on with the flows later. ACP_E_BUSY: another holds a section. ACP_E_FULL: the own heap is full, and no event
  * tells when there is memory again. */
 void flow_retry(acp_engine *e, int rc);
 
 /* Sends an answer of this receiver, in `flags`, with its arguments. */
-void flow_answer(acp_lane *lane, struct courier *c, struct message *m, const void *payload,
+void flow_answer(acp_lane *lane, struct flow *c, struct message *m, const void *payload,
                  uint64_t size);
 
 /* Opens a link if there is none: a thread waits for a message of `p`, or for its death. */

@@ -3,11 +3,11 @@
 
 #include "core/engine.h"
 
-struct courier;
+struct flow;
 struct message;
 
 /* The peer's answers */
-void flow_control_handle(acp_lane *lane, struct courier *c, const struct message *m,
+void flow_control_handle(acp_lane *lane, struct flow *c, const struct message *m,
                          const unsigned char *payload, uint64_t size);
 
 #endif

@@ -17,14 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void word_say(acp_lane *lane, struct courier *c, enum courier_word word, uint64_t id,
+static void word_say(acp_lane *lane, struct flow *c, enum flow_word word, uint64_t id,
                      const void *payload, uint64_t size)
 {
     struct message m = {.flags = (uint8_t)word, .id = id};
     flow_answer(lane, c, &m, payload, size);
 }
 
-void flow_recv_set_told(acp_engine *e, struct courier *c, uint8_t word)
+void flow_recv_set_told(acp_engine *e, struct flow *c, uint8_t word)
 {
     if (word == WORD_FULL && c->told != WORD_FULL)
         atomic_fetch_add(&e->mail.stopped, 1);
@@ -40,7 +40,7 @@ static const struct mailbox *own_box(acp_engine *e)
     return h ? mailbox_of(h) : NULL;
 }
 
-void flow_recv_grant(acp_lane *lane, struct courier *c)
+void flow_recv_grant(acp_lane *lane, struct flow *c)
 {
     if (!credits_available(own_box(lane->engine)))
         return;
@@ -48,7 +48,7 @@ void flow_recv_grant(acp_lane *lane, struct courier *c)
     word_say(lane, c, WORD_ROOM, 0, NULL, 0);
 }
 
-static struct delivery **delivery_of(struct courier *c, uint64_t id)
+static struct delivery **delivery_of(struct flow *c, uint64_t id)
 {
     struct delivery **at = &c->deliveries;
     while (*at && (*at)->id != id)
@@ -56,7 +56,7 @@ static struct delivery **delivery_of(struct courier *c, uint64_t id)
     return at;
 }
 
-static void drop(struct courier *c, struct delivery **at)
+static void drop(struct flow *c, struct delivery **at)
 {
     struct delivery *d = *at;
     *at = d->next;
@@ -75,11 +75,11 @@ static void fill(acp_lane *lane, struct delivery *d, uint64_t at, const void *da
 }
 
 /* The bytes stay with the sender, or go back to it. */
-static void keep_there(acp_lane *lane, struct courier *c, const struct message *m,
+static void keep_there(acp_lane *lane, struct flow *c, const struct message *m,
                        const void *payload, uint64_t size)
 {
     bool whole = size == m->a;
-    if (m->flags & COURIER_KEPT)
+    if (m->flags & FLOW_KEPT)
         return;
     if (!c->told)
         flow_recv_set_told(lane->engine, c, WORD_KEEP);
@@ -87,19 +87,19 @@ static void keep_there(acp_lane *lane, struct courier *c, const struct message *
 }
 
 /* A receive has a message kept there and has a buffer for it: its bytes come straight here, without a block there. */
-static void want(acp_lane *lane, struct courier *c, struct delivery *d)
+static void want(acp_lane *lane, struct flow *c, struct delivery *d)
 {
     if (d->open || d->wanted || !d->kept || !deliver_wanted(&d->landing))
         return;
     int rc = d->landing.matched ? ACP_OK : deliver_taken(lane, &d->landing);
-    d->wanted = rc == ACP_OK && d->landing.letter->buffer;
+    d->wanted = rc == ACP_OK && d->landing.entry->buffer;
     if (d->wanted)
         word_say(lane, c, WORD_WANT, d->id, NULL, 0);
     else if (rc != ACP_OK)
         flow_retry(lane->engine, ACP_E_BUSY);
 }
 
-void flow_recv_want(acp_lane *lane, struct courier *c)
+void flow_recv_want(acp_lane *lane, struct flow *c)
 {
     for (struct delivery *d = c->deliveries; d; d = d->next)
         want(lane, c, d);
@@ -110,7 +110,7 @@ void flow_recv_want(acp_lane *lane, struct courier *c)
  *
  * Without room for an envelope the peer is stopped, but messages under way are still taken. It is told the place in
  * the sequence up to which it need not be solicited: receives posted from there on find a peer to solicit. */
-static int arrive(acp_lane *lane, struct courier *c, const acp_envelope *envelope,
+static int arrive(acp_lane *lane, struct flow *c, const acp_envelope *envelope,
                   const void *data, struct landing *landing)
 {
     acp_engine *e = lane->engine;
@@ -132,28 +132,28 @@ static int arrive(acp_lane *lane, struct courier *c, const acp_envelope *envelop
 /* Bytes that are with a message as it begins. */
 static uint64_t brought(const struct message *m)
 {
-    bool letter = m->a <= MAIL_INLINE;
-    if (m->flags & COURIER_MEET)
-        return letter ? m->a : 0;
-    if (m->flags & COURIER_KEPT)
-        return letter ? UINT64_MAX : 0; /* bytes that fit an entry are never kept */
+    bool entry = m->a <= MAIL_INLINE;
+    if (m->flags & FLOW_MEET)
+        return entry ? m->a : 0;
+    if (m->flags & FLOW_KEPT)
+        return entry ? UINT64_MAX : 0; /* bytes that fit an entry are never kept */
     return m->a < FRAME_PAYLOAD_MOST ? m->a : FRAME_PAYLOAD_MOST;
 }
 
 /* Begins a message, or goes on where it had to stop. */
-static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
+static int mail_here(acp_lane *lane, struct flow *c, const struct message *m,
                      const unsigned char *payload, uint64_t size)
 {
     acp_envelope envelope = {.context = m->dst, .tag = (int64_t)m->src, .size = m->a, .note = m->b,
                              .source = rank_table_rank(lane->engine, c->peer->slot)};
     struct delivery **at = delivery_of(c, m->id), *d = *at;
-    bool tried = m->flags & COURIER_MEET;
+    bool tried = m->flags & FLOW_MEET;
     if (size != brought(m))
         return ACP_E_ARGUMENT;
     if (!d) {
         struct landing landing;
         acp_engine *e = lane->engine;
-        uint64_t from = m->flags & COURIER_ASKED ? m->after - 1 : 0;
+        uint64_t from = m->flags & FLOW_ASKED ? m->after - 1 : 0;
         int rc = tried ? match_posted(lane, e->job.own, &envelope, payload,
                                       (struct places){from, m->after}, e->self, &landing)
                        : arrive(lane, c, &envelope, payload, &landing);
@@ -175,7 +175,7 @@ static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
         *at = d;
         c->deliveries_end = &d->next;
     }
-    int rc = d->landing.held || m->flags & COURIER_KEPT ? ACP_E_FULL : deliver_open(lane, &d->landing);
+    int rc = d->landing.held || m->flags & FLOW_KEPT ? ACP_E_FULL : deliver_open(lane, &d->landing);
     if (rc == ACP_E_BUSY)
         return rc;
     if (rc != ACP_OK) {
@@ -200,7 +200,7 @@ static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
 }
 
 /* More bytes of a message; those of a refused message are ignored. */
-static void part_here(acp_lane *lane, struct courier *c, const struct message *m,
+static void part_here(acp_lane *lane, struct flow *c, const struct message *m,
                       const unsigned char *payload, uint64_t size)
 {
     struct delivery **at = delivery_of(c, m->id), *d = *at;
@@ -216,10 +216,10 @@ static void part_here(acp_lane *lane, struct courier *c, const struct message *m
 }
 
 /* ACP_E_BUSY: not yet. */
-static int where_here(acp_lane *lane, struct courier *c, const struct message *m)
+static int where_here(acp_lane *lane, struct flow *c, const struct message *m)
 {
     struct delivery **at = delivery_of(c, m->id), *d = *at;
-    bool comes = m->after, left = m->flags & COURIER_LEFT;
+    bool comes = m->after, left = m->flags & FLOW_LEFT;
     int rc = ACP_E_HANDLE;
     if (d && !d->open && comes) {
         deliver_held(lane, &d->landing, m->after);
@@ -237,7 +237,7 @@ static int where_here(acp_lane *lane, struct courier *c, const struct message *m
 }
 
 /* ACP_E_BUSY, ACP_E_FULL: not yet. */
-static int frame_here(acp_lane *lane, struct courier *c, const struct message *m,
+static int frame_here(acp_lane *lane, struct flow *c, const struct message *m,
                       const unsigned char *payload, uint64_t size)
 {
     if (m->kind == ACP_MAIL)
@@ -262,7 +262,7 @@ static void late_drop(acp_lane *lane, struct late **at)
 }
 
 /* Answers to what this process has sent wait for nothing else, and stay in their order. */
-static void answers_late(acp_lane *lane, struct courier *c)
+static void answers_late(acp_lane *lane, struct flow *c)
 {
     struct late **at = &c->late;
     for (struct late *l; c->answers && (l = *at);) {
@@ -281,7 +281,7 @@ static void answers_late(acp_lane *lane, struct courier *c)
 
 /* Handles the deferred frames of messages that have begun: they need no room, but wait behind a frame that does, and
  * that may wait for the receive that they end. */
-static void bring_late(acp_lane *lane, struct courier *c, uint64_t stuck)
+static void bring_late(acp_lane *lane, struct flow *c, uint64_t stuck)
 {
     struct late **at = &c->late;
     for (struct late *l; (l = *at);) {
@@ -298,7 +298,7 @@ static void bring_late(acp_lane *lane, struct courier *c, uint64_t stuck)
     c->late_end = at;
 }
 
-void flow_recv_retry(acp_lane *lane, struct courier *c)
+void flow_recv_retry(acp_lane *lane, struct flow *c)
 {
     answers_late(lane, c);
     for (struct late *l; (l = c->late);) {
@@ -317,7 +317,7 @@ void flow_recv_retry(acp_lane *lane, struct courier *c)
         flow_recv_lost(lane, c);
 }
 
-static void come_later(acp_lane *lane, struct courier *c, const struct message *m,
+static void come_later(acp_lane *lane, struct flow *c, const struct message *m,
                        const unsigned char *payload, uint64_t size, int rc)
 {
     struct late *l = reserve_take(lane->engine, sizeof *l + size);
@@ -339,7 +339,7 @@ void flow_recv_frame(acp_lane *lane, struct peer *from, struct link *link, const
 {
     (void)link;
     bool halted = atomic_load(&lane->engine->mail.halted);
-    struct courier *c = flow_of(lane->engine, from);
+    struct flow *c = flow_of(lane->engine, from);
     if (!c) {
         peer_mark_lost(lane->engine, from);
     } else if (m->kind == ACP_MAIL_SAID && !halted) {
@@ -354,7 +354,7 @@ void flow_recv_frame(acp_lane *lane, struct peer *from, struct link *link, const
 }
 
 /* The peer is dead: the rest will not come. A message without room yet is still delivered later. */
-void flow_recv_lost(acp_lane *lane, struct courier *c)
+void flow_recv_lost(acp_lane *lane, struct flow *c)
 {
     uint64_t stuck = c->late ? c->late->message.id : 0;
     bring_late(lane, c, stuck);
@@ -368,7 +368,7 @@ void flow_recv_lost(acp_lane *lane, struct courier *c)
     }
 }
 
-void flow_recv_drop(struct courier *c)
+void flow_recv_drop(struct flow *c)
 {
     while (c->deliveries)
         drop(c, &c->deliveries);

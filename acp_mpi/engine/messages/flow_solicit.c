@@ -21,20 +21,20 @@ struct ask {
     bool idle; /* no queued message fits it */
 };
 
-static bool ask_fits(const struct ask *ask, const struct parcel *p)
+static bool ask_fits(const struct ask *ask, const struct outgoing *p)
 {
     return ask->context == p->envelope.context &&
            (ask->tag == ACP_ANY || ask->tag == p->envelope.tag);
 }
 
-void flow_solicit_match(struct courier *c, const struct parcel *p)
+void flow_solicit_match(struct flow *c, const struct outgoing *p)
 {
     for (struct ask *ask = c->asks; ask; ask = ask->next)
         if (ask_fits(ask, p))
             ask->idle = false;
 }
 
-static void ask_drop(struct courier *c, struct ask *ask)
+static void ask_drop(struct flow *c, struct ask *ask)
 {
     struct ask **at = &c->asks;
     while (*at != ask)
@@ -45,14 +45,14 @@ static void ask_drop(struct courier *c, struct ask *ask)
     free(ask);
 }
 
-void flow_solicit_drop(struct courier *c)
+void flow_solicit_drop(struct flow *c)
 {
     while (c->asks)
         ask_drop(c, c->asks);
     c->tried = NULL;
 }
 
-void flow_solicit_done(struct courier *c, const struct parcel *p)
+void flow_solicit_done(struct flow *c, const struct outgoing *p)
 {
     if (c->tried != p)
         return;
@@ -60,7 +60,7 @@ void flow_solicit_done(struct courier *c, const struct parcel *p)
     c->tried = NULL;
 }
 
-void flow_solicit_arrived(struct courier *c, const struct message *m)
+void flow_solicit_arrived(struct flow *c, const struct message *m)
 {
     struct ask *ask = c->heard == WORD_FULL ? calloc(1, sizeof *ask) : NULL;
     if (!ask)
@@ -71,24 +71,24 @@ void flow_solicit_arrived(struct courier *c, const struct message *m)
 }
 
 /* The first queued message that fits; NULL: none. */
-static struct parcel *meant(struct courier *c, const struct ask *ask)
+static struct outgoing *meant(struct flow *c, const struct ask *ask)
 {
-    struct parcel *p = c->parcels;
-    while (p && !((p->state == PARCEL_WAITING || p->state == PARCEL_TRIED) && ask_fits(ask, p)))
+    struct outgoing *p = c->outgoing;
+    while (p && !((p->state == OUTGOING_WAITING || p->state == OUTGOING_TRIED) && ask_fits(ask, p)))
         p = p->next;
     return p;
 }
 
-bool flow_solicit_answer(acp_lane *lane, struct courier *c, int *rc)
+bool flow_solicit_answer(acp_lane *lane, struct flow *c, int *rc)
 {
     for (struct ask *ask = c->tried ? NULL : c->asks; ask; ask = ask->next) {
-        struct parcel *p = ask->idle ? NULL : meant(c, ask);
-        if (p && p->state == PARCEL_TRIED)
+        struct outgoing *p = ask->idle ? NULL : meant(c, ask);
+        if (p && p->state == OUTGOING_TRIED)
             return false; /* a later one might overtake it */
         if (p) {
             c->tried = p;
             c->answering = ask;
-            *rc = flow_send_try(lane, c, p, COURIER_ASKED, ask->before);
+            *rc = flow_send_try(lane, c, p, FLOW_ASKED, ask->before);
             return true;
         }
         ask->idle = true;
@@ -102,7 +102,7 @@ void flow_solicit_senders(acp_engine *e, const acp_envelope *want, uint64_t sequ
     struct message m = {.flags = WORD_ASK, .dst = want->context, .src = (uint64_t)want->tag,
                         .after = sequence + 1};
     pthread_mutex_lock(&e->lock);
-    for (struct courier *c = e->mail.couriers; c; c = c->next)
+    for (struct flow *c = e->mail.flows; c; c = c->next)
         if (c->told == WORD_FULL && !c->peer->lost &&
             (want->source == ACP_ANY || want->source == rank_table_rank(e, c->peer->slot)))
             flow_answer(lane, c, &m, NULL, 0);

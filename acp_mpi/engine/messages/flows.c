@@ -22,7 +22,7 @@ bool flows_push(acp_lane *lane)
     if (unlikely(atomic_load(&e->mail.halted)))
         return false;
     atomic_store(&e->mail.due, false);
-    for (struct courier *c = e->mail.couriers; c; c = c->next) {
+    for (struct flow *c = e->mail.flows; c; c = c->next) {
         if (!reserve_ready(e)) {
             flow_retry(e, ACP_E_FULL);
             break;
@@ -33,7 +33,7 @@ bool flows_push(acp_lane *lane)
             flow_recv_grant(lane, c);
         if (c->deliveries)
             flow_recv_want(lane, c);
-        if (c->parcels)
+        if (c->outgoing)
             any |= flow_send_push(lane, c);
     }
     return any;
@@ -41,16 +41,16 @@ bool flows_push(acp_lane *lane)
 
 bool flows_begun(const acp_engine *e)
 {
-    for (const struct courier *c = e->mail.couriers; c; c = c->next)
-        for (const struct parcel *p = c->parcels; p; p = p->next)
-            if (p->state != PARCEL_BEGUN && p->state != PARCEL_KEPT)
+    for (const struct flow *c = e->mail.flows; c; c = c->next)
+        for (const struct outgoing *p = c->outgoing; p; p = p->next)
+            if (p->state != OUTGOING_BEGUN && p->state != OUTGOING_KEPT)
                 return false;
     return true;
 }
 
 void flows_lost(acp_lane *lane, struct peer *p)
 {
-    struct courier *c = p->mail.courier;
+    struct flow *c = p->mail.flow;
     lane->engine->mail.losses = 1;
     if (!c)
         return;
@@ -84,7 +84,7 @@ bool flows_resume(acp_engine *e)
 /* After a reset all messages that were under way are dropped. */
 void flows_reset(acp_engine *e)
 {
-    for (struct courier *c = e->mail.couriers; c; c = c->next) {
+    for (struct flow *c = e->mail.flows; c; c = c->next) {
         flow_send_drop(c, ACP_E_CLOSED);
         flow_recv_drop(c);
         flow_recv_set_told(e, c, 0);
@@ -96,10 +96,10 @@ void flows_reset(acp_engine *e)
 void flows_close(acp_engine *e)
 {
     flows_reset(e);
-    while (e->mail.couriers) {
-        struct courier *c = e->mail.couriers;
-        e->mail.couriers = c->next;
-        c->peer->mail.courier = NULL;
+    while (e->mail.flows) {
+        struct flow *c = e->mail.flows;
+        e->mail.flows = c->next;
+        c->peer->mail.flow = NULL;
         free(c);
     }
 }

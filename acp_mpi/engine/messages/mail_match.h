@@ -18,11 +18,11 @@ static inline bool mail_match_plausible(acp_engine *e, const acp_envelope *want)
            want->tag >= ACP_ANY;
 }
 
-static inline void mail_match_envelope(const struct letter *letter, acp_envelope *envelope)
+static inline void mail_match_envelope(const struct mail_entry *entry, acp_envelope *envelope)
 {
-    *envelope = (acp_envelope){.context = letter->context, .source = (int64_t)letter->source,
-                               .tag = (int64_t)letter->tag, .size = letter->size,
-                               .note = letter->note};
+    *envelope = (acp_envelope){.context = entry->context, .source = (int64_t)entry->source,
+                               .tag = (int64_t)entry->tag, .size = entry->size,
+                               .note = entry->note};
 }
 
 #endif

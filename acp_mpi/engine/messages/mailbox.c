@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define SPARES_AT (offsetof(struct heap_head, root) + offsetof(struct mailbox, letters))
+#define SPARES_AT (offsetof(struct heap_head, root) + offsetof(struct mailbox, entries))
 
 void mailbox_create(const struct heap *h, uint64_t bound)
 {
@@ -21,8 +21,8 @@ void mailbox_create(const struct heap *h, uint64_t bound)
     transaction_lock_create(&box->section);
     box->bound = bound ? bound : least;
     for (uint64_t i = MAIL_SPARES; i-- > 0;) {
-        box->letters[i].link.next = box->spare;
-        box->spare = SPARES_AT + i * sizeof(struct letter);
+        box->entries[i].link.next = box->spare;
+        box->spare = SPARES_AT + i * sizeof(struct mail_entry);
     }
 }
 
@@ -43,14 +43,14 @@ struct heap *mailbox_heap(acp_engine *e, struct peer *p)
 
 bool mailbox_is_spare(const struct heap *h, uint64_t at)
 {
-    return at >= SPARES_AT && at < SPARES_AT + sizeof mailbox_of(h)->letters &&
-           (at - SPARES_AT) % sizeof(struct letter) == 0;
+    return at >= SPARES_AT && at < SPARES_AT + sizeof mailbox_of(h)->entries &&
+           (at - SPARES_AT) % sizeof(struct mail_entry) == 0;
 }
 
-struct letter *mailbox_entry(const struct heap *h, uint64_t at)
+struct mail_entry *mailbox_entry(const struct heap *h, uint64_t at)
 {
-    bool good = at % MAIL_LINE == 0 && at > h->first && at <= h->span - sizeof(struct letter);
-    return good || mailbox_is_spare(h, at) ? (struct letter *)(void *)(h->base + at) : NULL;
+    bool good = at % MAIL_LINE == 0 && at > h->first && at <= h->span - sizeof(struct mail_entry);
+    return good || mailbox_is_spare(h, at) ? (struct mail_entry *)(void *)(h->base + at) : NULL;
 }
 
 bool mailbox_block_in(const struct heap *h, uint64_t at, uint64_t size)
@@ -58,9 +58,9 @@ bool mailbox_block_in(const struct heap *h, uint64_t at, uint64_t size)
     return at >= h->first && size <= h->span && at <= h->span - size;
 }
 
-uint64_t mailbox_entry_offset(const struct heap *h, const struct letter *letter)
+uint64_t mailbox_entry_offset(const struct heap *h, const struct mail_entry *entry)
 {
-    return (uint64_t)((const unsigned char *)letter - h->base);
+    return (uint64_t)((const unsigned char *)entry - h->base);
 }
 
 uint32_t mailbox_bucket(uint64_t context, uint64_t source, uint64_t tag)
@@ -80,14 +80,14 @@ static int slab_take(struct hold *hold)
     if (rc != ACP_OK)
         return rc;
     uint64_t first = mailbox_slab_first(block);
-    for (uint64_t i = MAIL_SLAB_LETTERS; i-- > 0;) {
-        struct letter *letter = mailbox_entry(h, first + i * sizeof *letter);
-        if (!letter)
+    for (uint64_t i = MAIL_SLAB_ENTRIES; i-- > 0;) {
+        struct mail_entry *entry = mailbox_entry(h, first + i * sizeof *entry);
+        if (!entry)
             return ACP_E_DAMAGED;
-        letter->state = LETTER_FREE;
-        letter->list = AMONG_NONE;
-        letter->link.next = next;
-        next = mailbox_entry_offset(h, letter);
+        entry->state = ENTRY_FREE;
+        entry->list = AMONG_NONE;
+        entry->link.next = next;
+        next = mailbox_entry_offset(h, entry);
     }
     *(uint64_t *)(void *)(h->base + block) = box->slabs;
     transaction_set(hold, &box->slabs, block);
@@ -95,7 +95,7 @@ static int slab_take(struct hold *hold)
     return ACP_OK;
 }
 
-int mailbox_entry_alloc(struct hold *hold, bool keeps, struct letter **letter)
+int mailbox_entry_alloc(struct hold *hold, bool keeps, struct mail_entry **entry)
 {
     struct mailbox *box = mailbox_of(hold->heap);
     bool may = box->spare && (!keeps || box->spares_kept < MAIL_SPARES / 2);
@@ -103,10 +103,10 @@ int mailbox_entry_alloc(struct hold *hold, bool keeps, struct letter **letter)
     int rc = *chain ? ACP_OK : slab_take(hold);
     if (rc != ACP_OK)
         return rc;
-    *letter = mailbox_entry(hold->heap, *chain);
-    if (!*letter)
+    *entry = mailbox_entry(hold->heap, *chain);
+    if (!*entry)
         return ACP_E_DAMAGED;
-    transaction_set(hold, chain, (*letter)->link.next);
+    transaction_set(hold, chain, (*entry)->link.next);
     return ACP_OK;
 }
 
@@ -115,25 +115,25 @@ static uint64_t *chain_for(struct heap *h, uint64_t at)
     return mailbox_is_spare(h, at) ? &mailbox_of(h)->spare : &mailbox_of(h)->free;
 }
 
-void mailbox_entry_free(struct hold *hold, struct letter *letter)
+void mailbox_entry_free(struct hold *hold, struct mail_entry *entry)
 {
-    uint64_t at = mailbox_entry_offset(hold->heap, letter), *chain = chain_for(hold->heap, at);
-    transaction_set(hold, &letter->state, LETTER_FREE);
-    transaction_set(hold, &letter->link.next, *chain);
+    uint64_t at = mailbox_entry_offset(hold->heap, entry), *chain = chain_for(hold->heap, at);
+    transaction_set(hold, &entry->state, ENTRY_FREE);
+    transaction_set(hold, &entry->link.next, *chain);
     transaction_set(hold, chain, at);
 }
 
-int mailbox_entry_get(struct hold *hold, struct letter **letter)
+int mailbox_entry_get(struct hold *hold, struct mail_entry **entry)
 {
     acp_lane *lane = hold->lane;
-    if (unlikely(!lane->letter_count))
-        return mailbox_entry_alloc(hold, false, letter);
-    *letter = mailbox_entry(hold->heap, lane->letters[--lane->letter_count]);
+    if (unlikely(!lane->entry_count))
+        return mailbox_entry_alloc(hold, false, entry);
+    *entry = mailbox_entry(hold->heap, lane->entries[--lane->entry_count]);
     return ACP_OK;
 }
 
 /* Half of the lane's spare entries go back to the mailbox. */
-static void letters_return(acp_lane *lane, struct heap *h)
+static void entries_return(acp_lane *lane, struct heap *h)
 {
     struct hold hold;
     struct mailbox *box = mailbox_of(h);
@@ -142,13 +142,13 @@ static void letters_return(acp_lane *lane, struct heap *h)
         rc = transaction_enter(&hold, lane, &box->section, h, HEAP_PATIENCE_NS);
     while (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED);
     if (rc != ACP_OK) { /* no lock any more: they are lost, which does no harm */
-        lane->letter_count = 0;
+        lane->entry_count = 0;
         return;
     }
     uint64_t free = box->free, spare = box->spare;
     transaction_begin(&hold);
-    while (lane->letter_count > LANE_LETTERS / 2) {
-        uint64_t at = lane->letters[--lane->letter_count], *first = mailbox_is_spare(h, at) ? &spare : &free;
+    while (lane->entry_count > LANE_ENTRIES / 2) {
+        uint64_t at = lane->entries[--lane->entry_count], *first = mailbox_is_spare(h, at) ? &spare : &free;
         mailbox_entry(h, at)->link.next = *first;
         *first = at;
     }
@@ -158,31 +158,31 @@ static void letters_return(acp_lane *lane, struct heap *h)
     transaction_leave(&hold);
 }
 
-void mailbox_entry_put(acp_lane *lane, struct heap *h, struct letter *letter)
+void mailbox_entry_put(acp_lane *lane, struct heap *h, struct mail_entry *entry)
 {
-    __atomic_store_n(&letter->state, LETTER_FREE, __ATOMIC_RELAXED);
-    lane->letters[lane->letter_count++] = mailbox_entry_offset(h, letter);
-    if (unlikely(lane->letter_count == LANE_LETTERS))
-        letters_return(lane, h);
+    __atomic_store_n(&entry->state, ENTRY_FREE, __ATOMIC_RELAXED);
+    lane->entries[lane->entry_count++] = mailbox_entry_offset(h, entry);
+    if (unlikely(lane->entry_count == LANE_ENTRIES))
+        entries_return(lane, h);
 }
 
-static struct mail_chain *chain_of(struct mailbox *box, const struct letter *letter,
-                                   enum letter_list list)
+static struct mail_chain *chain_of(struct mailbox *box, const struct mail_entry *entry,
+                                   enum entry_list list)
 {
     switch (list) {
     case AMONG_WILD: return &box->wild;
     case AMONG_RECEIVES:
-        return &box->receives[mailbox_bucket(letter->context, letter->want_source, letter->want_tag)];
+        return &box->receives[mailbox_bucket(entry->context, entry->want_source, entry->want_tag)];
     default:
-        return &box->messages[mailbox_bucket(letter->context, letter->source, letter->tag)];
+        return &box->messages[mailbox_bucket(entry->context, entry->source, entry->tag)];
     }
 }
 
 /* The link of an entry, at offset `member` of it. */
 static struct mail_link *link_at(const struct hold *hold, uint64_t at, size_t member)
 {
-    struct letter *letter = mailbox_entry(hold->heap, at);
-    return letter ? (struct mail_link *)(void *)((unsigned char *)letter + member) : NULL;
+    struct mail_entry *entry = mailbox_entry(hold->heap, at);
+    return entry ? (struct mail_link *)(void *)((unsigned char *)entry + member) : NULL;
 }
 
 static void append(struct hold *hold, struct mail_chain *chain, uint64_t at, size_t member)
@@ -203,41 +203,41 @@ static void take_out(struct hold *hold, struct mail_chain *chain, uint64_t at, s
     transaction_set(hold, next ? &next->previous : &chain->last, link->previous);
 }
 
-static void count_kept(struct hold *hold, const struct letter *letter, int by)
+static void count_kept(struct hold *hold, const struct mail_entry *entry, int by)
 {
     struct mailbox *box = mailbox_of(hold->heap);
-    if (unlikely(mailbox_is_spare(hold->heap, mailbox_entry_offset(hold->heap, letter))))
+    if (unlikely(mailbox_is_spare(hold->heap, mailbox_entry_offset(hold->heap, entry))))
         transaction_set(hold, &box->spares_kept, box->spares_kept + (uint64_t)by);
 }
 
-void mailbox_link(struct hold *hold, struct letter *letter, enum letter_list list)
+void mailbox_link(struct hold *hold, struct mail_entry *entry, enum entry_list list)
 {
     struct mailbox *box = mailbox_of(hold->heap);
-    uint64_t at = mailbox_entry_offset(hold->heap, letter);
+    uint64_t at = mailbox_entry_offset(hold->heap, entry);
     uint64_t *count = list == AMONG_MESSAGES ? &box->kept : &box->posted;
-    transaction_set(hold, &letter->list, list);
-    append(hold, chain_of(box, letter, list), at, offsetof(struct letter, link));
+    transaction_set(hold, &entry->list, list);
+    append(hold, chain_of(box, entry, list), at, offsetof(struct mail_entry, link));
     if (list == AMONG_MESSAGES)
-        append(hold, &box->arrivals, at, offsetof(struct letter, arrival));
+        append(hold, &box->arrivals, at, offsetof(struct mail_entry, arrival));
     if (list == AMONG_MESSAGES)
-        count_kept(hold, letter, 1);
+        count_kept(hold, entry, 1);
     transaction_set(hold, count, *count + 1);
-    letter->sequence = box->sequence;
+    entry->sequence = box->sequence;
     transaction_set(hold, &box->sequence, box->sequence + 1);
 }
 
-void mailbox_unlink(struct hold *hold, struct letter *letter)
+void mailbox_unlink(struct hold *hold, struct mail_entry *entry)
 {
     struct mailbox *box = mailbox_of(hold->heap);
-    enum letter_list list = (enum letter_list)letter->list;
-    uint64_t at = mailbox_entry_offset(hold->heap, letter);
+    enum entry_list list = (enum entry_list)entry->list;
+    uint64_t at = mailbox_entry_offset(hold->heap, entry);
     uint64_t *count = list == AMONG_MESSAGES ? &box->kept : &box->posted;
-    take_out(hold, chain_of(box, letter, list), at, offsetof(struct letter, link));
+    take_out(hold, chain_of(box, entry, list), at, offsetof(struct mail_entry, link));
     if (list == AMONG_MESSAGES)
-        take_out(hold, &box->arrivals, at, offsetof(struct letter, arrival));
+        take_out(hold, &box->arrivals, at, offsetof(struct mail_entry, arrival));
     if (list == AMONG_MESSAGES)
-        count_kept(hold, letter, -1);
-    transaction_set(hold, &letter->list, AMONG_NONE);
+        count_kept(hold, entry, -1);
+    transaction_set(hold, &entry->list, AMONG_NONE);
     transaction_set(hold, count, *count - 1);
 }
 
@@ -248,7 +248,7 @@ int mailbox_damaged(acp_lane *lane, const struct peer *p, uint64_t size)
     return ACP_E_DAMAGED;
 }
 
-bool mailbox_filler_lost(acp_engine *e, const struct letter *l)
+bool mailbox_filler_lost(acp_engine *e, const struct mail_entry *l)
 {
     uint32_t slot = (uint32_t)l->filler;
     if (slot == e->self)

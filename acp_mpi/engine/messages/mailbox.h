@@ -2,7 +2,7 @@
  * message. The process that brings a message matches it here: a sender that reaches the heap by load and store itself,
  * else the receiver's progress thread.
  *
- * It lies in the head of the heap; its entries (struct letter) lie in slabs of the heap. Lists are changed in its
+ * It lies in the head of the heap; its entries (struct mail_entry) lie in slabs of the heap. Lists are changed in its
  * section. The bytes of a long message are written outside of it: the entry tells where they go, which process writes
  * them and how far. One word of the entry tells that it is done.
  *
@@ -28,17 +28,17 @@ struct peer;
 #define MAIL_BOUND ((uint64_t)64 << 20) /* unless less is wanted, or the heap is small */
 
 /* Values that a wild pointer hardly writes; no flipped bit makes one of another. */
-enum letter_state {
-    LETTER_FREE = 0,
-    LETTER_POSTED = 0x6c657403,  /* a receive; nothing has come */
-    LETTER_FILLING = 0x6c657405, /* a message with bytes under way */
-    LETTER_DONE = 0x6c657406,
-    LETTER_LOST = 0x6c657409,    /* its bytes will never come */
-    LETTER_REFUSED = 0x6c65740a, /* a receive of another type than a message; it has that envelope */
-    LETTER_DAMAGED = 0x6c65740c, /* its sender has found damage here; as this counts whatever is none of these */
+enum entry_state {
+    ENTRY_FREE = 0,
+    ENTRY_POSTED = 0x6c657403,  /* a receive; nothing has come */
+    ENTRY_FILLING = 0x6c657405, /* a message with bytes under way */
+    ENTRY_DONE = 0x6c657406,
+    ENTRY_LOST = 0x6c657409,    /* its bytes will never come */
+    ENTRY_REFUSED = 0x6c65740a, /* a receive of another type than a message; it has that envelope */
+    ENTRY_DAMAGED = 0x6c65740c, /* its sender has found damage here; as this counts whatever is none of these */
 };
 
-enum letter_place { /* where the bytes of a message are */
+enum entry_place { /* where the bytes of a message are */
     PLACE_NONE = 0,
     PLACE_INLINE, /* in the entry */
     PLACE_BUFFER, /* in the buffer of the receive */
@@ -51,14 +51,14 @@ enum letter_place { /* where the bytes of a message are */
 #define MAIL_HELPER 0x9e3779b97f4a7c15ull
 #define MAIL_NO_HELPER 0xd1342543de82ef95ull
 
-enum letter_attention { /* of the receiver */
+enum entry_attention { /* of the receiver */
     ATTENTION_NONE = 0,
     ATTENTION_WAITS,
     ATTENTION_SLEEPS, /* ring at its door */
     ATTENTION_DOZES,  /* ring its threads that do not lead */
 };
 
-enum letter_list {
+enum entry_list {
     AMONG_NONE = 0, AMONG_RECEIVES, AMONG_WILD, AMONG_MESSAGES, AMONG_TAKEN /* by a probe */
 };
 
@@ -75,7 +75,7 @@ struct mail_share {
     uint64_t undone;  /* a part failed: all is to be copied again */
 };
 
-struct letter {
+struct mail_entry {
     uint64_t state;
     uint64_t attention; /* of its receiver */
     uint64_t filled;    /* bytes that have come by the block */
@@ -104,7 +104,7 @@ struct letter {
     };
 };
 
-static_assert(sizeof(struct letter) == 192 + MAIL_INLINE, "seven cache lines");
+static_assert(sizeof(struct mail_entry) == 192 + MAIL_INLINE, "seven cache lines");
 
 struct mail_chain {
     uint64_t first, last;
@@ -126,15 +126,15 @@ struct mailbox {
     uint64_t kept, posted; /* how many there are */
     uint64_t sequence; /* of the next one */
     uint64_t free;     /* entries of slabs, chained by their links */
-    uint64_t spare;    /* `letters`, likewise: entries for receives where the heap is full */
-    uint64_t spares_kept; /* entries of `letters` that hold unexpected messages */
+    uint64_t spare;    /* `entries`, likewise: entries for receives where the heap is full */
+    uint64_t spares_kept; /* entries of `entries` that hold unexpected messages */
     uint64_t slabs;    /* chained by their first word */
     uint64_t probing;  /* threads of the owner that sleep until a message is kept */
     uint64_t wanting[MAIL_WANTING]; /* slot + 1 of senders that wait for credit */
     struct mail_chain arrivals, wild;
     struct mail_chain receives[MAIL_BUCKETS], messages[MAIL_BUCKETS];
     struct mail_lot ended[MAIL_LOTS];
-    _Alignas(64) struct letter letters[MAIL_SPARES];
+    _Alignas(64) struct mail_entry entries[MAIL_SPARES];
     struct eager eager;
     struct pair_rings rings;
 };
@@ -149,7 +149,7 @@ static inline struct mailbox *mailbox_of(const struct heap *h)
 /* A slab: entries behind its first word, each on lines of its own. */
 #define MAIL_LINE ((uint64_t)64)
 #define MAIL_SLAB ((uint64_t)16384)
-#define MAIL_SLAB_LETTERS ((MAIL_SLAB - 2 * MAIL_LINE) / sizeof(struct letter))
+#define MAIL_SLAB_ENTRIES ((MAIL_SLAB - 2 * MAIL_LINE) / sizeof(struct mail_entry))
 
 static inline uint64_t mailbox_slab_first(uint64_t slab)
 {
@@ -162,26 +162,26 @@ struct heap *mailbox_heap(acp_engine *e, struct peer *p);
 void mailbox_end_context(struct mailbox *box, uint64_t context);
 bool mailbox_context_ended(const struct mailbox *box, uint64_t context);
 /* Has the filler of an entry died? From now on this process registers for that. */
-bool mailbox_filler_lost(acp_engine *e, const struct letter *letter);
+bool mailbox_filler_lost(acp_engine *e, const struct mail_entry *entry);
 
 /* Fails with ACP_E_DAMAGED, and the rank in whose memory that is. */
 int mailbox_damaged(acp_lane *lane, const struct peer *p, uint64_t size);
 
 /* Entries and lists */
 void mailbox_create(const struct heap *h, uint64_t bound); /* of a new heap; 0: the default bound */
-struct letter *mailbox_entry(const struct heap *h, uint64_t at); /* NULL: none can be there */
-uint64_t mailbox_entry_offset(const struct heap *h, const struct letter *letter);
+struct mail_entry *mailbox_entry(const struct heap *h, uint64_t at); /* NULL: none can be there */
+uint64_t mailbox_entry_offset(const struct heap *h, const struct mail_entry *entry);
 uint32_t mailbox_bucket(uint64_t context, uint64_t source, uint64_t tag);
 /* Inside a change. ACP_E_FULL: the heap is full; ACP_E_BUSY: another holds it. `keeps`: for an unexpected message; half
  * of the mailbox's own entries are left to receives, for which senders wait that find no entry. */
-int mailbox_entry_alloc(struct hold *hold, bool keeps, struct letter **letter);
-void mailbox_entry_free(struct hold *hold, struct letter *letter);
-void mailbox_link(struct hold *hold, struct letter *letter, enum letter_list list);
-void mailbox_unlink(struct hold *hold, struct letter *letter);
+int mailbox_entry_alloc(struct hold *hold, bool keeps, struct mail_entry **entry);
+void mailbox_entry_free(struct hold *hold, struct mail_entry *entry);
+void mailbox_link(struct hold *hold, struct mail_entry *entry, enum entry_list list);
+void mailbox_unlink(struct hold *hold, struct mail_entry *entry);
 bool mailbox_is_spare(const struct heap *h, uint64_t at); /* one of the mailbox's own */
 /* For a receive of this process: a spare entry of the lane needs no section. */
-int mailbox_entry_get(struct hold *hold, struct letter **letter);
-void mailbox_entry_put(acp_lane *lane, struct heap *h, struct letter *letter);
+int mailbox_entry_get(struct hold *hold, struct mail_entry **entry);
+void mailbox_entry_put(acp_lane *lane, struct heap *h, struct mail_entry *entry);
 bool mailbox_block_in(const struct heap *h, uint64_t at, uint64_t size); /* all of that is of the heap */
 
 /* A way along a list, in which a dying process or a wild pointer may have left a circle. */
@@ -199,10 +199,10 @@ static inline bool mailbox_circles(struct mailbox_walk *w, uint64_t at)
     return false;
 }
 
-static inline enum letter_state mailbox_entry_state(const struct letter *letter)
+static inline enum entry_state mailbox_entry_state(const struct mail_entry *entry)
 {
-    uint64_t is = __atomic_load_n(&letter->state, __ATOMIC_ACQUIRE);
-    return is >> 32 ? LETTER_DAMAGED : (enum letter_state)is;
+    uint64_t is = __atomic_load_n(&entry->state, __ATOMIC_ACQUIRE);
+    return is >> 32 ? ENTRY_DAMAGED : (enum entry_state)is;
 }
 
 /* Most bytes of the buffer of a receive, with a check: nobody writes where a wild pointer has put its address. */
@@ -213,16 +213,16 @@ static inline uint64_t mailbox_room_sealed(uint64_t room, uint64_t buffer, uint6
     return room | mixed >> 48 << 48;
 }
 
-static inline void mailbox_set_attention(struct letter *letter, enum letter_attention attention)
+static inline void mailbox_set_attention(struct mail_entry *entry, enum entry_attention attention)
 {
-    __atomic_store_n(&letter->attention, attention, __ATOMIC_RELAXED);
+    __atomic_store_n(&entry->attention, attention, __ATOMIC_RELAXED);
 }
 
 /* State of an arrival. Between match_arrive and its end only its filler changes the entry. */
 struct landing {
     struct peer *to; /* the owner of the mailbox */
     struct heap *heap;
-    struct letter *letter;
+    struct mail_entry *entry;
     bool open;    /* its bytes are still to be brought: deliver_open, deliver_fill ..., then an end */
     bool held;    /* past the bound: they stay with the sender. No deliver_open, but deliver_held */
     bool matched; /* the buffer of the receive is known */

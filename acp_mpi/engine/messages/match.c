@@ -14,49 +14,49 @@
 
 #include <string.h>
 
-#define COST sizeof(struct letter) /* bytes of an entry, towards the bound */
+#define COST sizeof(struct mail_entry) /* bytes of an entry, towards the bound */
 
 static bool field_fits(int64_t wanted, uint64_t is)
 {
     return wanted == ACP_ANY || (uint64_t)wanted == is;
 }
 
-static bool meets(const struct letter *receive, const acp_envelope *e)
+static bool meets(const struct mail_entry *receive, const acp_envelope *e)
 {
     return receive->context == e->context &&
            field_fits((int64_t)receive->want_source, (uint64_t)e->source) &&
            field_fits((int64_t)receive->want_tag, (uint64_t)e->tag);
 }
 
-static bool answers(const struct letter *message, const acp_envelope *want)
+static bool answers(const struct mail_entry *message, const acp_envelope *want)
 {
     return message->context == want->context && field_fits(want->source, message->source) &&
            field_fits(want->tag, message->tag);
 }
 
-static struct letter *first_receive(const struct heap *h, uint64_t at, const acp_envelope *e,
+static struct mail_entry *first_receive(const struct heap *h, uint64_t at, const acp_envelope *e,
                                     uint64_t from)
 {
     struct mailbox_walk walk = {0};
-    struct letter *letter;
-    for (; (letter = mailbox_entry(h, at)) && !mailbox_circles(&walk, at); at = letter->link.next)
-        if (letter->sequence >= from && meets(letter, e))
-            return letter;
+    struct mail_entry *entry;
+    for (; (entry = mailbox_entry(h, at)) && !mailbox_circles(&walk, at); at = entry->link.next)
+        if (entry->sequence >= from && meets(entry, e))
+            return entry;
     return NULL;
 }
 
-static struct letter *find_receive(const struct heap *h, const acp_envelope *e, uint64_t from)
+static struct mail_entry *find_receive(const struct heap *h, const acp_envelope *e, uint64_t from)
 {
     const struct mailbox *box = mailbox_of(h);
     uint32_t bucket = mailbox_bucket(e->context, (uint64_t)e->source, (uint64_t)e->tag);
-    struct letter *exact = first_receive(h, box->receives[bucket].first, e, from);
-    struct letter *wild = box->wild.first ? first_receive(h, box->wild.first, e, from) : NULL;
+    struct mail_entry *exact = first_receive(h, box->receives[bucket].first, e, from);
+    struct mail_entry *wild = box->wild.first ? first_receive(h, box->wild.first, e, from) : NULL;
     if (!exact || !wild)
         return exact ? exact : wild;
     return exact->sequence < wild->sequence ? exact : wild;
 }
 
-struct letter *match_find(const struct heap *h, const acp_envelope *want)
+struct mail_entry *match_find(const struct heap *h, const acp_envelope *want)
 {
     const struct mailbox *box = mailbox_of(h);
     bool any = want->source == ACP_ANY || want->tag == ACP_ANY;
@@ -64,11 +64,11 @@ struct letter *match_find(const struct heap *h, const acp_envelope *want)
     uint64_t at = any ? box->arrivals.first
                       : box->messages[mailbox_bucket(want->context, (uint64_t)want->source,
                                                      (uint64_t)want->tag)].first;
-    struct letter *letter;
-    for (; (letter = mailbox_entry(h, at)) && !mailbox_circles(&walk, at);
-         at = any ? letter->arrival.next : letter->link.next)
-        if (answers(letter, want))
-            return letter;
+    struct mail_entry *entry;
+    for (; (entry = mailbox_entry(h, at)) && !mailbox_circles(&walk, at);
+         at = any ? entry->arrival.next : entry->link.next)
+        if (answers(entry, want))
+            return entry;
     return NULL;
 }
 
@@ -81,11 +81,11 @@ static void told(acp_engine *e, const struct peer *to)
         atomic_thread_fence(memory_order_seq_cst);
 }
 
-void match_ring(acp_lane *lane, struct peer *to, const struct letter *letter)
+void match_ring(acp_lane *lane, struct peer *to, const struct mail_entry *entry)
 {
     acp_engine *e = lane->engine;
     told(e, to);
-    uint64_t attention = __atomic_load_n(&letter->attention, __ATOMIC_RELAXED);
+    uint64_t attention = __atomic_load_n(&entry->attention, __ATOMIC_RELAXED);
     if (attention == ATTENTION_DOZES)
         doorbell_wake(to->shm.doors);
     if (likely(attention != ATTENTION_SLEEPS))
@@ -96,10 +96,10 @@ void match_ring(acp_lane *lane, struct peer *to, const struct letter *letter)
         doorbell_ring(e, to);
 }
 
-void match_done(acp_lane *lane, struct peer *to, struct letter *letter, enum letter_state state)
+void match_done(acp_lane *lane, struct peer *to, struct mail_entry *entry, enum entry_state state)
 {
-    __atomic_store_n(&letter->state, state, __ATOMIC_RELEASE);
-    match_ring(lane, to, letter);
+    __atomic_store_n(&entry->state, state, __ATOMIC_RELEASE);
+    match_ring(lane, to, entry);
 }
 
 static uint64_t cost(const struct mailbox *box, const acp_envelope *e, bool *held)
@@ -115,68 +115,68 @@ static bool mailbox_full(const struct mailbox *box)
     return box->bytes + COST > box->bound + box->bound / 8;
 }
 
-void match_refused(struct hold *hold, struct letter *letter, const acp_envelope *e)
+void match_refused(struct hold *hold, struct mail_entry *entry, const acp_envelope *e)
 {
-    letter->source = (uint64_t)e->source;
-    letter->tag = (uint64_t)e->tag;
-    letter->size = e->size;
-    letter->note = e->note;
-    letter->block = 0;
-    letter->place = PLACE_NONE;
-    transaction_set(hold, &letter->state, LETTER_REFUSED);
+    entry->source = (uint64_t)e->source;
+    entry->tag = (uint64_t)e->tag;
+    entry->size = e->size;
+    entry->note = e->note;
+    entry->block = 0;
+    entry->place = PLACE_NONE;
+    transaction_set(hold, &entry->state, ENTRY_REFUSED);
 }
 
-static void write_envelope(struct letter *letter, const acp_envelope *e, const void *data,
+static void write_envelope(struct mail_entry *entry, const acp_envelope *e, const void *data,
                            uint32_t filler)
 {
-    letter->source = (uint64_t)e->source;
-    letter->tag = (uint64_t)e->tag;
-    letter->size = e->size;
-    letter->note = e->note;
-    letter->filler = filler;
-    letter->filled = 0;
-    letter->block = letter->held = 0;
-    letter->place = PLACE_NONE;
+    entry->source = (uint64_t)e->source;
+    entry->tag = (uint64_t)e->tag;
+    entry->size = e->size;
+    entry->note = e->note;
+    entry->filler = filler;
+    entry->filled = 0;
+    entry->block = entry->held = 0;
+    entry->place = PLACE_NONE;
     if (e->size <= MAIL_INLINE) {
-        letter->place = PLACE_INLINE;
+        entry->place = PLACE_INLINE;
         if (e->size)
-            memcpy(letter->data, data, e->size);
+            memcpy(entry->data, data, e->size);
     }
 }
 
 /* All of a message too long for an entry, to a block that is taken in the same change. */
-static int write_block(struct hold *hold, struct letter *letter, const acp_envelope *e, const void *data)
+static int write_block(struct hold *hold, struct mail_entry *entry, const acp_envelope *e, const void *data)
 {
     uint64_t block;
     int rc = transaction_take(hold, e->size, &block);
     if (rc != ACP_OK)
         return rc;
     memcpy(hold->heap->base + block, data, e->size);
-    letter->block = block;
-    letter->filled = e->size;
-    letter->place = PLACE_BLOCK;
+    entry->block = block;
+    entry->filled = e->size;
+    entry->place = PLACE_BLOCK;
     return ACP_OK;
 }
 
 /* The state is FILLING before the match is visible: if the filler dies now, the receive ends. */
-static int letter_match(struct hold *hold, struct letter *letter, const acp_envelope *e, const void *data,
+static int entry_match(struct hold *hold, struct mail_entry *entry, const acp_envelope *e, const void *data,
                         uint32_t filler, bool whole)
 {
-    mailbox_unlink(hold, letter);
-    write_envelope(letter, e, data, filler);
-    transaction_set(hold, &letter->state, LETTER_FILLING);
-    return whole && e->size > MAIL_INLINE ? write_block(hold, letter, e, data) : ACP_OK;
+    mailbox_unlink(hold, entry);
+    write_envelope(entry, e, data, filler);
+    transaction_set(hold, &entry->state, ENTRY_FILLING);
+    return whole && e->size > MAIL_INLINE ? write_block(hold, entry, e, data) : ACP_OK;
 }
 
 static int keep(struct hold *hold, const acp_envelope *e, const void *data, uint32_t filler, bool whole,
-                bool *held, struct letter **letter)
+                bool *held, struct mail_entry **entry)
 {
     struct mailbox *box = mailbox_of(hold->heap);
     uint64_t bytes = cost(box, e, held);
-    int rc = mailbox_entry_alloc(hold, true, letter);
+    int rc = mailbox_entry_alloc(hold, true, entry);
     if (rc != ACP_OK)
         return rc;
-    struct letter *l = *letter;
+    struct mail_entry *l = *entry;
     l->context = e->context;
     mailbox_set_attention(l, ATTENTION_NONE);
     l->buffer = l->global = 0;
@@ -185,40 +185,40 @@ static int keep(struct hold *hold, const acp_envelope *e, const void *data, uint
         return rc;
     l->cost = l->block ? COST + e->size : bytes;
     bytes = l->cost;
-    __atomic_store_n(&l->state, e->size > MAIL_INLINE && !whole ? LETTER_FILLING : LETTER_DONE,
+    __atomic_store_n(&l->state, e->size > MAIL_INLINE && !whole ? ENTRY_FILLING : ENTRY_DONE,
                      __ATOMIC_RELEASE);
     mailbox_link(hold, l, AMONG_MESSAGES);
     transaction_set(hold, &box->bytes, box->bytes + bytes);
     return ACP_OK;
 }
 
-void match_remove(struct hold *hold, struct letter *letter)
+void match_remove(struct hold *hold, struct mail_entry *entry)
 {
     struct mailbox *box = mailbox_of(hold->heap);
-    mailbox_unlink(hold, letter);
-    transaction_set(hold, &box->bytes, box->bytes - letter->cost);
+    mailbox_unlink(hold, entry);
+    transaction_set(hold, &box->bytes, box->bytes - entry->cost);
 }
 
 /* A receive of another type ends; the message goes on to the next one. */
-static void letter_refuse(struct hold *hold, struct letter *letter, const acp_envelope *e)
+static void entry_refuse(struct hold *hold, struct mail_entry *entry, const acp_envelope *e)
 {
     transaction_begin(hold);
-    mailbox_unlink(hold, letter);
-    match_refused(hold, letter, e);
+    mailbox_unlink(hold, entry);
+    match_refused(hold, entry, e);
     transaction_commit(hold);
 }
 
 /* In the section: the receive that fits; earlier ones of another type end. */
-static struct letter *meet_receive(struct hold *hold, struct peer *to, const acp_envelope *e,
+static struct mail_entry *meet_receive(struct hold *hold, struct peer *to, const acp_envelope *e,
                                    struct places among)
 {
-    struct letter *letter, *refused = NULL;
-    while ((letter = find_receive(hold->heap, e, among.from)) && letter->sequence < among.before && letter != refused) {
-        if (likely(acp_note_fits(letter->want_note, e->note)))
-            return letter;
-        letter_refuse(hold, letter, e);
-        refused = letter; /* found again: its list is damaged */
-        match_ring(hold->lane, to, letter);
+    struct mail_entry *entry, *refused = NULL;
+    while ((entry = find_receive(hold->heap, e, among.from)) && entry->sequence < among.before && entry != refused) {
+        if (likely(acp_note_fits(entry->want_note, e->note)))
+            return entry;
+        entry_refuse(hold, entry, e);
+        refused = entry; /* found again: its list is damaged */
+        match_ring(hold->lane, to, entry);
     }
     return NULL;
 }
@@ -227,26 +227,26 @@ static struct letter *meet_receive(struct hold *hold, struct peer *to, const acp
 enum keeping { KEEP_NEVER, KEEP_WITHIN, KEEP_ALWAYS };
 
 /* In the section. ACP_E_FULL: nothing has happened. */
-static int letter_arrive(struct hold *hold, const acp_envelope *e, const void *data, enum keeping keeping,
+static int entry_arrive(struct hold *hold, const acp_envelope *e, const void *data, enum keeping keeping,
                          struct places among, uint32_t filler, struct landing *landing)
 {
     struct mailbox *box = mailbox_of(hold->heap);
-    struct letter *letter = meet_receive(hold, landing->to, e, among);
-    landing->matched = letter != NULL;
-    landing->late = !letter && unlikely(mailbox_context_ended(box, e->context));
+    struct mail_entry *entry = meet_receive(hold, landing->to, e, among);
+    landing->matched = entry != NULL;
+    landing->late = !entry && unlikely(mailbox_context_ended(box, e->context));
     if (landing->late && !landing->open)
         return ACP_OK;
-    if (!letter && (keeping == KEEP_NEVER || (keeping == KEEP_WITHIN && mailbox_full(box)))) {
+    if (!entry && (keeping == KEEP_NEVER || (keeping == KEEP_WITHIN && mailbox_full(box)))) {
         landing->looks = !credits_register(box, hold->lane->engine->self);
         landing->before = box->sequence;
         return lane_fail(hold->lane, ACP_E_FULL, 0, e->size);
     }
     int rc = ACP_OK;
     transaction_begin(hold);
-    if (letter)
-        rc = letter_match(hold, letter, e, data, filler, landing->word);
+    if (entry)
+        rc = entry_match(hold, entry, e, data, filler, landing->word);
     else
-        rc = keep(hold, e, data, filler, landing->word, &landing->held, &letter);
+        rc = keep(hold, e, data, filler, landing->word, &landing->held, &entry);
     if (landing->word)
         transaction_set(hold, landing->word, landing->value);
     if (unlikely(rc != ACP_OK)) {
@@ -256,7 +256,7 @@ static int letter_arrive(struct hold *hold, const acp_envelope *e, const void *d
         return rc;
     }
     transaction_commit(hold);
-    landing->letter = letter;
+    landing->entry = entry;
     return ACP_OK;
 }
 
@@ -282,11 +282,11 @@ static int message_bring(acp_lane *lane, struct peer *to, const acp_envelope *e,
     int rc = transaction_enter(&hold, lane, &box->section, h, mail_match_patience(lane));
     if (unlikely(rc != ACP_OK))
         return rc;
-    rc = letter_arrive(&hold, e, data, keeping, among, filler, landing);
+    rc = entry_arrive(&hold, e, data, keeping, among, filler, landing);
     transaction_leave(&hold);
     if (unlikely(rc != ACP_OK))
         return rc;
-    struct letter *letter = landing->letter;
+    struct mail_entry *entry = landing->entry;
     if (unlikely(landing->late)) {
         told(lane->engine, to);
         peer_must_look(lane->engine, to, LOOK_MAIL);
@@ -296,10 +296,10 @@ static int message_bring(acp_lane *lane, struct peer *to, const acp_envelope *e,
         kept_ring(lane->engine, to, box);
         return ACP_OK;
     }
-    if ((letter->room & MAIL_ROOM) < landing->size)
-        landing->size = letter->room & MAIL_ROOM;
+    if ((entry->room & MAIL_ROOM) < landing->size)
+        landing->size = entry->room & MAIL_ROOM;
     if (!landing->open)
-        match_done(lane, to, letter, LETTER_DONE);
+        match_done(lane, to, entry, ENTRY_DONE);
     return ACP_OK;
 }
 
@@ -307,14 +307,14 @@ int match_place(struct hold *hold, struct peer *to, const acp_envelope *e, const
                 uint64_t *word, uint64_t value)
 {
     struct landing landing = {.to = to, .heap = hold->heap, .size = e->size, .word = word, .value = value};
-    int rc = letter_arrive(hold, e, data, KEEP_ALWAYS, (struct places){0, UINT64_MAX},
+    int rc = entry_arrive(hold, e, data, KEEP_ALWAYS, (struct places){0, UINT64_MAX},
                            hold->lane->engine->self, &landing);
     if (rc != ACP_OK)
         return rc;
     if (landing.late)
         __atomic_store_n(word, value, __ATOMIC_SEQ_CST);
     else if (landing.matched)
-        match_done(hold->lane, to, landing.letter, LETTER_DONE);
+        match_done(hold->lane, to, landing.entry, ENTRY_DONE);
     else
         kept_ring(hold->lane->engine, to, mailbox_of(hold->heap));
     return ACP_OK;

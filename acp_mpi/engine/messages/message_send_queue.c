@@ -176,7 +176,7 @@ void message_send_queue_reset(acp_engine *e)
 {
     atomic_fetch_add(&e->mail.era, 1);
     for (uint32_t i = 0; i <= LANE_LOCKED; i++) /* the others when they are taken next (lane.c) */
-        e->lanes[i].letter_count = 0;
+        e->lanes[i].entry_count = 0;
     pthread_mutex_lock(&e->mail.lock);
     while (e->mail.waiting) {
         acp_request *r = e->mail.waiting;

@@ -44,7 +44,7 @@ static bool is_first(const struct mailbox *box)
 }
 
 /* Entries are left to move it to the mailbox, even if the heap is full. */
-static bool has_letters(const struct mailbox *box)
+static bool has_entries(const struct mailbox *box)
 {
     return __atomic_load_n(&box->free, __ATOMIC_RELAXED) || __atomic_load_n(&box->spare, __ATOMIC_RELAXED);
 }
@@ -215,7 +215,7 @@ bool pair_ring_put(acp_lane *lane, struct peer *to, const acp_envelope *m, const
     struct pair_ring *ring = lane->index == LANE_CALLER ? ring_at(lane, to) : NULL;
     struct heap *h = ring ? atomic_load_explicit(&to->memory.heap, memory_order_relaxed) : NULL;
     const struct mailbox *box = h ? mailbox_of(h) : NULL;
-    if (!box || !is_quiet(box) || !keeps_none(box) || !has_letters(box))
+    if (!box || !is_quiet(box) || !keeps_none(box) || !has_entries(box))
         return false;
     struct ring_sender *s = &to->mail.ring;
     uint64_t at = atomic_load_explicit(&s->sent, memory_order_relaxed), count = pair_ring_count(m->size);

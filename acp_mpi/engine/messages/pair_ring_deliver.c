@@ -153,14 +153,15 @@ static void end_receives(struct hold *hold, struct peer *to, uint64_t at)
 {
     acp_engine *e = hold->lane->engine;
     struct mailbox_walk walk = {0};
-    struct letter *l;
+    struct mail_entry *l;
     for (uint64_t next; (l = mailbox_entry(hold->heap, at)) && !mailbox_circles(&walk, at); at = next) {
         next = l->link.next;
-        if (mailbox_entry_state(l) != LETTER_POSTED || (l->want_source != e->rank && l->want_source != (uint64_t)ACP_ANY))
+        if (mailbox_entry_state(l) != ENTRY_POSTED ||
+            (l->want_source != e->rank && l->want_source != (uint64_t)ACP_ANY))
             continue;
         transaction_begin(hold);
         mailbox_unlink(hold, l);
-        transaction_set(hold, &l->state, LETTER_DAMAGED);
+        transaction_set(hold, &l->state, ENTRY_DAMAGED);
         transaction_commit(hold);
         match_ring(hold->lane, to, l);
     }

@@ -38,7 +38,7 @@ static int look(acp_lane *lane, const acp_envelope *want, acp_envelope *found, u
         transaction_leave(&hold);
         return rc;
     }
-    struct letter *l = match_find(h, want);
+    struct mail_entry *l = match_find(h, want);
     if (l)
         mail_match_envelope(l, found);
     if (l && taken) {

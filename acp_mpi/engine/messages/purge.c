@@ -15,15 +15,15 @@
 #include "peers/peer.h"
 
 /* Its bytes were under way from a dead process, or are in that one's heap. */
-static bool orphaned(acp_engine *e, const struct letter *l)
+static bool orphaned(acp_engine *e, const struct mail_entry *l)
 {
-    enum letter_state state = mailbox_entry_state(l);
-    bool held = state == LETTER_DONE && l->place == PLACE_HELD && l->source < e->procs;
+    enum entry_state state = mailbox_entry_state(l);
+    bool held = state == ENTRY_DONE && l->place == PLACE_HELD && l->source < e->procs;
     const struct peer *p = held ? peer_known(e, rank_slot_of(e, (uint32_t)l->source)) : NULL;
-    return state == LETTER_FILLING ? mailbox_filler_lost(e, l) : state == LETTER_LOST || (p && p->lost);
+    return state == ENTRY_FILLING ? mailbox_filler_lost(e, l) : state == ENTRY_LOST || (p && p->lost);
 }
 
-static int bury(struct hold *hold, struct letter *l)
+static int bury(struct hold *hold, struct mail_entry *l)
 {
     int rc = l->block ? heap_give(hold->lane, hold->heap, &l->block, 0) : ACP_OK;
     if (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
@@ -36,11 +36,11 @@ static int bury(struct hold *hold, struct letter *l)
 }
 
 /* False: not yet. */
-static bool discard(struct hold *hold, struct letter *l)
+static bool discard(struct hold *hold, struct mail_entry *l)
 {
     acp_engine *e = hold->lane->engine;
     bool late = mailbox_context_ended(mailbox_of(hold->heap), l->context);
-    if (orphaned(e, l) || (late && mailbox_entry_state(l) == LETTER_DONE && l->place != PLACE_HELD))
+    if (orphaned(e, l) || (late && mailbox_entry_state(l) == ENTRY_DONE && l->place != PLACE_HELD))
         return bury(hold, l) == ACP_OK;
     return !late || purge_finished_receive(hold, l);
 }
@@ -51,7 +51,7 @@ static void mail_bury(acp_lane *lane)
     struct heap *h = mailbox_heap(e, e->job.own);
     struct hold hold;
     uint32_t slots[MAIL_WANTING];
-    struct letter *l;
+    struct mail_entry *l;
     if (h && transaction_enter(&hold, lane, &mailbox_of(h)->section, h, 0) != ACP_OK) {
         e->mail.losses = 1; /* again, soon: the bringer of the last one does not ring once more */
         return;

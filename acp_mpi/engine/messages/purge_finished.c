@@ -43,13 +43,13 @@ void acp_context_ends(acp_engine *e, uint64_t context)
 }
 
 /* In the section: the leader receives it, without room for its bytes. */
-bool purge_finished_receive(struct hold *hold, struct letter *l)
+bool purge_finished_receive(struct hold *hold, struct mail_entry *l)
 {
     acp_engine *e = hold->lane->engine;
     acp_request *r = request_new(hold->lane, REQUEST_RECEIVE);
     if (!r)
         return false;
-    r->letter = l;
+    r->entry = l;
     l->room = l->buffer = l->global = 0;
     mailbox_set_attention(l, ATTENTION_SLEEPS); /* the bringer rings */
     transaction_begin(hold);

@@ -4,13 +4,13 @@
 #include "core/engine.h"
 
 struct hold;
-struct letter;
+struct mail_entry;
 
 /* Nothing of that context is received here from now on. `in_vain`: something may have come. */
 void purge_finished_add(acp_engine *e, uint64_t context, bool in_vain);
 /* Receives an entry of such a context with bytes under way, or with its sender; false: no memory. Then, leader only,
  * the end of these receives. */
-bool purge_finished_receive(struct hold *hold, struct letter *letter);
+bool purge_finished_receive(struct hold *hold, struct mail_entry *entry);
 void purge_finished_drop(acp_lane *lane);
 
 #endif

@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-static void offer(acp_engine *e, acp_request *r, struct letter *l)
+static void offer(acp_engine *e, acp_request *r, struct mail_entry *l)
 {
     uint64_t global = r->room > MAIL_INLINE && r->buffer ? acp_query_ga(e, r->buffer, r->room) : 0;
     l->buffer = (uint64_t)(uintptr_t)r->buffer;
@@ -27,7 +27,7 @@ static void offer(acp_engine *e, acp_request *r, struct letter *l)
     l->room = mailbox_room_sealed(r->room, (uint64_t)(uintptr_t)r->buffer, global);
 }
 
-static void post(struct hold *hold, acp_request *r, const acp_envelope *want, struct letter *l)
+static void post(struct hold *hold, acp_request *r, const acp_envelope *want, struct mail_entry *l)
 {
     l->context = want->context;
     l->want_source = (uint64_t)want->source;
@@ -36,7 +36,7 @@ static void post(struct hold *hold, acp_request *r, const acp_envelope *want, st
     l->place = PLACE_NONE;
     mailbox_set_attention(l, ATTENTION_NONE);
     offer(hold->lane->engine, r, l);
-    transaction_set(hold, &l->state, LETTER_POSTED);
+    transaction_set(hold, &l->state, ENTRY_POSTED);
     mailbox_link(hold, l, want->source == ACP_ANY || want->tag == ACP_ANY ? AMONG_WILD
                                                                           : AMONG_RECEIVES);
 }
@@ -44,7 +44,7 @@ static void post(struct hold *hold, acp_request *r, const acp_envelope *want, st
 /* In the section of the own mailbox: a message that is there, or the receive is posted. */
 static int match(struct hold *hold, acp_request *r, const acp_envelope *want)
 {
-    struct letter *l = match_find(hold->heap, want);
+    struct mail_entry *l = match_find(hold->heap, want);
     int rc = ACP_OK;
     transaction_begin(hold);
     if (l && unlikely(!acp_note_fits(want->note, l->note))) {
@@ -67,7 +67,7 @@ static int match(struct hold *hold, acp_request *r, const acp_envelope *want)
         transaction_cancel(hold);
         return rc;
     }
-    r->letter = l;
+    r->entry = l;
     transaction_commit(hold);
     return ACP_OK;
 }
@@ -75,8 +75,8 @@ static int match(struct hold *hold, acp_request *r, const acp_envelope *want)
 /* Requests the bytes of a taken message from a peer that still has them, for it may have no memory for them. */
 static void ask_for_bytes(acp_engine *e, const acp_request *r)
 {
-    const struct letter *l = r->letter;
-    if (mailbox_entry_state(l) != LETTER_FILLING || l->filler != e->self || !r->buffer ||
+    const struct mail_entry *l = r->entry;
+    if (mailbox_entry_state(l) != ENTRY_FILLING || l->filler != e->self || !r->buffer ||
         __atomic_load_n(&l->place, __ATOMIC_RELAXED) != PLACE_NONE)
         return;
     atomic_store(&e->mail.due, true);
@@ -89,15 +89,15 @@ static int match_all(struct hold *hold, acp_request *r, const acp_envelope *want
     int rc = pair_ring_deliver_all(hold);
     if (rc == ACP_OK)
         rc = match(hold, r, want);
-    if (rc != ACP_OK || mailbox_entry_state(r->letter) != LETTER_POSTED)
+    if (rc != ACP_OK || mailbox_entry_state(r->entry) != ENTRY_POSTED)
         return rc;
     atomic_thread_fence(memory_order_seq_cst);
     rc = pair_ring_deliver_all(hold);
-    if (likely(rc == ACP_OK) || mailbox_entry_state(r->letter) != LETTER_POSTED)
+    if (likely(rc == ACP_OK) || mailbox_entry_state(r->entry) != ENTRY_POSTED)
         return ACP_OK;
     transaction_begin(hold);
-    mailbox_unlink(hold, r->letter);
-    mailbox_entry_free(hold, r->letter);
+    mailbox_unlink(hold, r->entry);
+    mailbox_entry_free(hold, r->entry);
     transaction_commit(hold);
     return rc;
 }
@@ -114,8 +114,8 @@ static int receive(acp_lane *lane, acp_request *r, const acp_envelope *want)
     if (rc != ACP_OK)
         return rc;
     rc = match_all(&hold, r, want);
-    bool posted = rc == ACP_OK && mailbox_entry_state(r->letter) == LETTER_POSTED;
-    uint64_t sequence = posted ? r->letter->sequence : 0;
+    bool posted = rc == ACP_OK && mailbox_entry_state(r->entry) == ENTRY_POSTED;
+    uint64_t sequence = posted ? r->entry->sequence : 0;
     uint32_t count = credits_take_waiters(h, posted, slots);
     transaction_leave(&hold);
     credits_wake(e, slots, count);
@@ -176,7 +176,7 @@ int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t roo
     struct hold hold;
     acp_engine *e = lane->engine;
     struct heap *h = mailbox_heap(e, e->job.own);
-    struct letter *l = h ? mailbox_entry(h, taken) : NULL;
+    struct mail_entry *l = h ? mailbox_entry(h, taken) : NULL;
     if (!l || l->list != AMONG_TAKEN)
         return lane_fail(lane, ACP_E_HANDLE, 0, 0);
     int rc = transaction_enter(&hold, lane, &mailbox_of(h)->section, h, mail_match_patience(lane));
@@ -185,7 +185,7 @@ int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t roo
     acp_request *r = receive_new(lane, buffer, room);
     if (r) {
         offer(e, r, l);
-        r->letter = l;
+        r->entry = l;
         /* The filler may look for the buffer now. */
         __atomic_store_n(&l->list, AMONG_NONE, __ATOMIC_RELEASE);
         *request = r;
@@ -201,7 +201,7 @@ int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t roo
 /* Copies bytes that have come by a block and are not in the buffer yet; then parts that it may copy itself. */
 bool recv_follow(acp_request *r)
 {
-    struct letter *l = r->letter;
+    struct mail_entry *l = r->entry;
     acp_engine *e = r->engine;
     uint64_t place = __atomic_load_n(&l->place, __ATOMIC_ACQUIRE), copied = r->copied;
     if (!r->buffer || (place != PLACE_BLOCK && place != PLACE_SHARED))
@@ -220,30 +220,30 @@ bool recv_follow(acp_request *r)
 
 /* The state of an entry; LOST also if the rank that brings the bytes, or should, is dead or in finalize; DAMAGED if
  * something else has written there, for then no end of it may come. */
-enum letter_state recv_state(const acp_request *r)
+enum entry_state recv_state(const acp_request *r)
 {
     acp_engine *e = r->engine;
-    const struct letter *l = r->letter;
-    enum letter_state state = mailbox_entry_state(l);
+    const struct mail_entry *l = r->entry;
+    enum entry_state state = mailbox_entry_state(l);
     bool lost = false;
-    if (likely(state == LETTER_DONE))
+    if (likely(state == ENTRY_DONE))
         return state;
-    if (state == LETTER_FILLING)
+    if (state == ENTRY_FILLING)
         lost = mailbox_filler_lost(e, l);
-    else if (state == LETTER_POSTED && (e->job.departed || e->job.leavers))
+    else if (state == ENTRY_POSTED && (e->job.departed || e->job.leavers))
         lost = r->any ? any_source_lost(e, r->among) : r->peer && peer_gone(e, r->peer) != ACP_OK;
-    else if (state != LETTER_POSTED && state != LETTER_LOST && state != LETTER_REFUSED)
-        return LETTER_DAMAGED;
+    else if (state != ENTRY_POSTED && state != ENTRY_LOST && state != ENTRY_REFUSED)
+        return ENTRY_DAMAGED;
     if (!lost)
         return state;
     /* The message may have come in between: a dead process brings no more. */
-    enum letter_state now = mailbox_entry_state(l);
-    return now == state ? LETTER_LOST : now;
+    enum entry_state now = mailbox_entry_state(l);
+    return now == state ? ENTRY_LOST : now;
 }
 
 bool acp_request_done(const acp_request *r)
 {
-    if (r->letter && (r->era != r->engine->mail.era || recv_state(r) >= LETTER_DONE))
+    if (r->entry && (r->era != r->engine->mail.era || recv_state(r) >= ENTRY_DONE))
         return true;
     return atomic_load_explicit(&r->over, memory_order_acquire);
 }

@@ -4,6 +4,6 @@
 #include "messages/mailbox.h"
 
 bool recv_follow(acp_request *request); /* true: some have come */
-enum letter_state recv_state(const acp_request *request);
+enum entry_state recv_state(const acp_request *request);
 
 #endif

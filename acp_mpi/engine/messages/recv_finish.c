@@ -22,9 +22,9 @@ static int unpost(acp_lane *lane, acp_request *r)
     if (rc != ACP_OK)
         return rc;
     rc = ACP_E_HANDLE;
-    if (!r->over && mailbox_entry_state(r->letter) == LETTER_POSTED) {
+    if (!r->over && mailbox_entry_state(r->entry) == ENTRY_POSTED) {
         transaction_begin(&hold);
-        mailbox_unlink(&hold, r->letter);
+        mailbox_unlink(&hold, r->entry);
         transaction_commit(&hold);
         request_over(r, ACP_E_CANCELLED);
         rc = ACP_OK;
@@ -44,7 +44,7 @@ int acp_request_cancel(acp_lane *lane, acp_request *r)
     return done ? ACP_OK : lane_fail(lane, rc, 0, 0); /* the peer's answer has done it, maybe just now */
 }
 
-static void give_block(acp_lane *lane, struct heap *h, struct letter *l)
+static void give_block(acp_lane *lane, struct heap *h, struct mail_entry *l)
 {
     int rc;
     if (!l->block)
@@ -56,9 +56,9 @@ static void give_block(acp_lane *lane, struct heap *h, struct letter *l)
 
 int acp_request_look(const acp_request *r, acp_envelope *got)
 {
-    if (r->era != r->engine->mail.era || !r->letter || recv_state(r) != LETTER_DONE)
+    if (r->era != r->engine->mail.era || !r->entry || recv_state(r) != ENTRY_DONE)
         return ACP_E_HANDLE;
-    mail_match_envelope(r->letter, got);
+    mail_match_envelope(r->entry, got);
     return ACP_OK;
 }
 
@@ -68,14 +68,14 @@ static int pull_wholly(acp_lane *lane, acp_request *r)
     while ((rc = acp_request_pull(lane, r)) == ACP_E_INTERRUPTED)
         continue; /* the bytes are the receiver's: it sees the end of this */
     if (rc == ACP_OK && r->status != ACP_OK) {
-        rc = lane_fail(lane, r->status, 0, r->letter->size);
-        lane->fault.rank = (int64_t)r->letter->source;
+        rc = lane_fail(lane, r->status, 0, r->entry->size);
+        lane->fault.rank = (int64_t)r->entry->source;
     }
     return rc;
 }
 
 /* Can that many bytes be where the entry says? */
-static bool can_be_there(const struct heap *h, const struct letter *l, uint64_t size)
+static bool can_be_there(const struct heap *h, const struct mail_entry *l, uint64_t size)
 {
     return l->place == PLACE_INLINE ? size <= MAIL_INLINE
                                     : l->place != PLACE_BLOCK || mailbox_block_in(h, l->block, size);
@@ -83,7 +83,7 @@ static bool can_be_there(const struct heap *h, const struct letter *l, uint64_t 
 
 const void *acp_request_data(acp_lane *lane, acp_request *r)
 {
-    struct letter *l = r->letter;
+    struct mail_entry *l = r->entry;
     if (!l || !r->gathers)
         return NULL;
     struct heap *h = mailbox_heap(lane->engine, lane->engine->job.own);
@@ -96,7 +96,7 @@ const void *acp_request_data(acp_lane *lane, acp_request *r)
 }
 
 /* The bytes of a message that is there. */
-static int finish(acp_lane *lane, acp_request *r, struct letter *l)
+static int finish(acp_lane *lane, acp_request *r, struct mail_entry *l)
 {
     uint64_t size = l->size < r->room ? l->size : r->room;
     int rc = ACP_OK;
@@ -114,8 +114,8 @@ static int finish(acp_lane *lane, acp_request *r, struct letter *l)
 
 static int lost(acp_lane *lane, const acp_request *r)
 {
-    const struct letter *l = r->letter;
-    bool posted = mailbox_entry_state(l) == LETTER_POSTED;
+    const struct mail_entry *l = r->entry;
+    bool posted = mailbox_entry_state(l) == ENTRY_POSTED;
     int why = posted && !r->any && r->peer ? peer_gone(lane->engine, r->peer) : ACP_E_LOST;
     lane_fail(lane, why == ACP_OK ? ACP_E_LOST : why, 0, 0);
     lane->fault.rank = (int64_t)(posted ? l->want_source : l->source); /* -1: any */
@@ -131,7 +131,7 @@ static int withdraw(acp_lane *lane, acp_request *r)
     int rc, why;
     acp_fault fault;
     do {
-        why = recv_state(r) == LETTER_LOST ? lost(lane, r) : ACP_E_CANCELLED;
+        why = recv_state(r) == ENTRY_LOST ? lost(lane, r) : ACP_E_CANCELLED;
         fault = lane->fault;
         rc = unpost(lane, r);
     } while (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED);
@@ -139,13 +139,13 @@ static int withdraw(acp_lane *lane, acp_request *r)
         return rc;
     if (why != ACP_E_CANCELLED)
         lane->fault = fault;
-    mailbox_entry_put(lane, mailbox_heap(lane->engine, lane->engine->job.own), r->letter);
+    mailbox_entry_put(lane, mailbox_heap(lane->engine, lane->engine->job.own), r->entry);
     return why;
 }
 
 /* Its entry is not used again, nor its block: a sender may still write there. It is taken out of the list in which
  * messages would meet it. */
-static int damaged(acp_lane *lane, struct heap *h, struct letter *l)
+static int damaged(acp_lane *lane, struct heap *h, struct mail_entry *l)
 {
     struct hold hold;
     int rc = l->list == AMONG_RECEIVES || l->list == AMONG_WILD ? ACP_E_BUSY : ACP_E_HANDLE;
@@ -168,26 +168,26 @@ static int receive_end(acp_lane *lane, acp_request *r, acp_envelope *got)
     if (r->era != e->mail.era) /* the heap is another */
         return lane_fail(lane, rc, 0, 0);
     do {
-        while (!r->over && recv_state(r) == LETTER_FILLING)
+        while (!r->over && recv_state(r) == ENTRY_FILLING)
             if ((rc = acp_request_wait(e, r, ACP_FOREVER)) == ACP_E_CLOSED)
                 return lane_fail(lane, rc, 0, 0);
         /* Also if the sender is dead: a change of state in which it died is taken back. */
-        if (!r->over && mailbox_entry_state(r->letter) < LETTER_DONE &&
+        if (!r->over && mailbox_entry_state(r->entry) < ENTRY_DONE &&
             (rc = withdraw(lane, r)) != ACP_E_HANDLE)
             return rc;
-    } while (!r->over && recv_state(r) == LETTER_FILLING);
-    struct letter *l = r->letter;
+    } while (!r->over && recv_state(r) == ENTRY_FILLING);
+    struct mail_entry *l = r->entry;
     if (r->over) {
         mailbox_entry_put(lane, h, l);
         return r->status;
     }
     if (got)
         mail_match_envelope(l, got);
-    enum letter_state state = recv_state(r);
-    if (unlikely(state == LETTER_DAMAGED))
+    enum entry_state state = recv_state(r);
+    if (unlikely(state == ENTRY_DAMAGED))
         return damaged(lane, h, l);
-    rc = state == LETTER_DONE ? finish(lane, r, l)
-         : state == LETTER_REFUSED ? lane_fail(lane, ACP_E_TYPE, 0, l->size) : lost(lane, r);
+    rc = state == ENTRY_DONE ? finish(lane, r, l)
+         : state == ENTRY_REFUSED ? lane_fail(lane, ACP_E_TYPE, 0, l->size) : lost(lane, r);
     give_block(lane, h, l);
     mailbox_entry_put(lane, h, l);
     return rc;

@@ -40,7 +40,7 @@ struct request_wait {
 
 static bool follow(acp_request *r)
 {
-    return r->letter && mailbox_entry_state(r->letter) == LETTER_FILLING && recv_follow(r);
+    return r->entry && mailbox_entry_state(r->entry) == ENTRY_FILLING && recv_follow(r);
 }
 
 static bool one_done(struct request_wait *w)
@@ -57,10 +57,10 @@ static bool one_done(struct request_wait *w)
 }
 
 /* After a reset the place of its entry has another use. */
-static void attend(const acp_request *r, enum letter_attention attention)
+static void attend(const acp_request *r, enum entry_attention attention)
 {
-    if (r->letter && r->era == r->engine->mail.era)
-        mailbox_set_attention(r->letter, attention);
+    if (r->entry && r->era == r->engine->mail.era)
+        mailbox_set_attention(r->entry, attention);
 }
 
 static bool stands(void *context)
@@ -78,7 +78,7 @@ static bool ready(void *context)
     if (linux_now_ns() < w->arm_at)
         return false;
     for (uint32_t i = 0; i < w->count; i++) {
-        struct letter *l = w->requests[i]->letter;
+        struct mail_entry *l = w->requests[i]->entry;
         if (l && l->attention != ATTENTION_SLEEPS) {
             __atomic_store_n(&l->attention, ATTENTION_SLEEPS, __ATOMIC_SEQ_CST);
             arms = true;
@@ -151,8 +151,8 @@ static bool doze_over(struct request_wait *w, int64_t timeout_ns)
     if (!e->progress.crowded || !w->near || e->tcp.wire_count)
         return false;
     for (uint32_t i = 0; i < w->count; i++)
-        if (w->requests[i]->letter)
-            __atomic_store_n(&w->requests[i]->letter->attention, ATTENTION_DOZES, __ATOMIC_SEQ_CST);
+        if (w->requests[i]->entry)
+            __atomic_store_n(&w->requests[i]->entry->attention, ATTENTION_DOZES, __ATOMIC_SEQ_CST);
     return wait_doze(e, stands, w, timeout_ns < MAIL_FIRST_NS ? timeout_ns : MAIL_FIRST_NS);
 }
 

@@ -69,7 +69,7 @@ static uint64_t load(acp_lane *lane, unsigned char *to, acp_ga_t from, uint64_t 
 /* Piece by piece, where load and store do not reach. */
 static int bytes_bring(acp_lane *lane, acp_request *r, struct pull *p, unsigned char *to, uint64_t size)
 {
-    acp_ga_t from = r->letter->held + MAIL_HELD_HEAD;
+    acp_ga_t from = r->entry->held + MAIL_HELD_HEAD;
     uint64_t before = p->at;
     int rc = ACP_OK;
     while (rc == ACP_OK && (p->pending || p->at < size)) {
@@ -103,7 +103,7 @@ static int give_back(acp_lane *lane, const acp_request *r, struct pull *p)
 {
     int rc = ACP_OK;
     while (!p->gives && rc != ACP_E_INTERRUPTED && rc != ACP_E_CLOSED) {
-        rc = acp_free_held(lane, r->letter->held, &p->call, &p->pending);
+        rc = acp_free_held(lane, r->entry->held, &p->call, &p->pending);
         p->gives = rc != ACP_E_BUSY && rc != ACP_E_INTERRUPTED;
         if (rc == ACP_E_BUSY && !lane_may_wait(lane))
             return rc;
@@ -131,8 +131,8 @@ void rendezvous_get_drop(acp_request *r)
 
 bool acp_request_pulls(const acp_request *r)
 {
-    return r->kind == REQUEST_RECEIVE && !r->pulled && r->era == r->engine->mail.era && r->letter &&
-           mailbox_entry_state(r->letter) == LETTER_DONE && r->letter->place == PLACE_HELD;
+    return r->kind == REQUEST_RECEIVE && !r->pulled && r->era == r->engine->mail.era && r->entry &&
+           mailbox_entry_state(r->entry) == ENTRY_DONE && r->entry->place == PLACE_HELD;
 }
 
 bool rendezvous_get_active(const acp_request *r)
@@ -152,7 +152,7 @@ bool acp_request_brought(const acp_request *r)
 
 int acp_request_pull(acp_lane *lane, acp_request *r)
 {
-    const struct letter *l = r->letter;
+    const struct mail_entry *l = r->entry;
     if (!acp_request_pulls(r))
         return ACP_OK;
     uint64_t size = l->size < r->room ? l->size : r->room;

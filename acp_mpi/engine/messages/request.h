@@ -20,7 +20,7 @@ struct acp_request {
     bool alone;           /* a send that no caller waits for */
     int status;
     uint32_t era;          /* era of the mailbox; another: a reset has ended it */
-    struct letter *letter; /* of a receive: its entry */
+    struct mail_entry *entry; /* of a receive: its entry */
     acp_sources *among;
     struct peer *peer;     /* of a receive: the named source; of a send: the destination */
     unsigned char *buffer;

@@ -34,13 +34,13 @@ bool shared_copy_usable(const acp_engine *e, const struct landing *l)
 
 void shared_copy_open(acp_lane *lane, struct landing *l, uint64_t at)
 {
-    struct letter *letter = l->letter;
-    letter->share = (struct mail_share){.from = (uint64_t)(uintptr_t)l->whole, .claimed = at,
+    struct mail_entry *entry = l->entry;
+    entry->share = (struct mail_share){.from = (uint64_t)(uintptr_t)l->whole, .claimed = at,
                                         .helpers = MAIL_NO_HELPER};
-    __atomic_store_n(&letter->place, PLACE_SHARED, __ATOMIC_RELEASE);
+    __atomic_store_n(&entry->place, PLACE_SHARED, __ATOMIC_RELEASE);
     l->shares = true;
     if (l->size - at >= CALL_BYTES && !lane->engine->progress.crowded)
-        match_ring(lane, l->to, letter);
+        match_ring(lane, l->to, entry);
 }
 
 /* Claims half of the rest, so that both end at the same time; all of it if one alone runs at a time. A sender without
@@ -65,7 +65,7 @@ static bool piece_claim(const acp_engine *e, struct mail_share *s, uint64_t size
 static uint64_t helpers(const struct landing *l)
 {
     static_assert(MAIL_HELPER * HELPER_INVERSE == 1, "so a count comes back");
-    return (__atomic_load_n(&l->letter->share.helpers, __ATOMIC_ACQUIRE) - MAIL_NO_HELPER) * HELPER_INVERSE;
+    return (__atomic_load_n(&l->entry->share.helpers, __ATOMIC_ACQUIRE) - MAIL_NO_HELPER) * HELPER_INVERSE;
 }
 
 /* A helper's part ends soon, unless its process is stopped or dead. */
@@ -94,22 +94,22 @@ static int helpers_gone(acp_lane *lane, const struct landing *l)
 /* All are claimed, but some have failed: they go by another way, or by the sender alone. */
 static int again(acp_lane *lane, struct landing *l, uint64_t *at)
 {
-    struct letter *letter = l->letter;
-    uint64_t first = letter->filled; /* the bytes before are in the block */
+    struct mail_entry *entry = l->entry;
+    uint64_t first = entry->filled; /* the bytes before are in the block */
     if (!l->to->shm.vm_refused)
         return deliver_fill_vm(lane, l, first, l->whole + first, l->size - first);
-    int rc = letter->block ? ACP_OK : deliver_open(lane, l);
+    int rc = entry->block ? ACP_OK : deliver_open(lane, l);
     if (rc != ACP_OK)
         return rc;
     l->shares = false;
     *at = first;
-    __atomic_store_n(&letter->place, PLACE_BLOCK, __ATOMIC_RELEASE);
+    __atomic_store_n(&entry->place, PLACE_BLOCK, __ATOMIC_RELEASE);
     return ACP_E_BUSY;
 }
 
 int shared_copy_fill(acp_lane *lane, struct landing *l, uint64_t *at)
 {
-    struct mail_share *s = &l->letter->share;
+    struct mail_share *s = &l->entry->share;
     bool background = lane->index == LANE_LEADER; /* others wait for it, too */
     uint64_t here, part;
     while (piece_claim(lane->engine, s, l->size, &here, &part)) {
@@ -148,13 +148,13 @@ static bool vm_read(struct peer *from, uint64_t address, unsigned char *to, uint
     return true;
 }
 
-bool shared_copy_help(acp_engine *e, struct letter *letter, unsigned char *buffer, uint64_t size)
+bool shared_copy_help(acp_engine *e, struct mail_entry *entry, unsigned char *buffer, uint64_t size)
 {
-    struct mail_share *s = &letter->share;
+    struct mail_share *s = &entry->share;
     uint64_t at = 0, part = 0;
     if (__atomic_load_n(&s->claimed, __ATOMIC_RELAXED) >= size)
         return false;
-    struct peer *from = peer_of_slot(e, (uint32_t)letter->filler);
+    struct peer *from = peer_of_slot(e, (uint32_t)entry->filler);
     if (!from || from->shm.vm_refused)
         return false;
     /* Before the claim: a sender without a part left sees it. */

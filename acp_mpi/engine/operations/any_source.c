@@ -132,7 +132,7 @@ static void watch_neighbour(acp_engine *e, struct peer *p)
     if (!p || p->lost)
         return;
     if (peer_attach(e, p) == RELATION_REMOTE) {
-        struct link *link = link_to(&e->lanes[LANE_LOCKED], p, COURIER_COLOR);
+        struct link *link = link_to(&e->lanes[LANE_LOCKED], p, FLOW_COLOR);
         if (link)
             link->guarded = true;
         reactor_timer(e, linux_now_ns() + e->config.peer_timeout_ns / 8);
@@ -179,7 +179,7 @@ void any_source_watch(acp_engine *e, const acp_sources *s)
         if (s ? newcomers_find(e, s->ranks[i]) : count <= WATCHED_MOST)
             p = peer_of_slot(e, s ? rank_slot_of(e, s->ranks[i]) : i);
         if (p && count <= WATCHED_MOST)
-            link_watch(e, p, COURIER_COLOR);
+            link_watch(e, p, FLOW_COLOR);
     }
     if (count > WATCHED_MOST) {
         pthread_mutex_lock(&e->lock);

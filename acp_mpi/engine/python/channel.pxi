@@ -106,7 +106,7 @@ cdef class Channel:
         PeerLostError when it has died; TimeoutError after `timeout` seconds: nothing is sent then, nor after Ctrl-C.
         """
         cdef int64_t limit = nanoseconds(timeout, "send")
-        cdef parcel p
+        cdef payload p
         cdef acp_engine *e = self.e
         self.demand("send", True)
         keeper = self.elements.pack(x, &p, "send")
@@ -154,7 +154,7 @@ cdef class Channel:
         It goes on while the program computes. Sends that have begun end in order, and before a call that waits; errors of
         `send` are those of `wait` and `test`. `x` must not be changed before it is done. `close` ends it.
         """
-        cdef parcel p
+        cdef payload p
         cdef ChannelRequest r = ChannelRequest.__new__(ChannelRequest)
         self.demand("isend", True)
         r.keep = self.elements.pack(x, &p, "isend")

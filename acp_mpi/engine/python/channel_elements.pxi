@@ -40,7 +40,7 @@ cdef class Elements:
         return hash_of_text("" if self.kind == RAW else "object" if self.kind == PICKLED
                             else repr(self.dtype.descr) + self.dtype.str)
 
-    cdef object pack(self, object x, parcel *p, str function):
+    cdef object pack(self, object x, payload *p, str function):
         # Fills the payload, and returns what keeps it.
         p.viewed = False
         if self.kind == PICKLED:
@@ -57,7 +57,7 @@ cdef class Elements:
                     raise TypeError(f"{function}: elements of {array.dtype} in a channel of {self.dtype}; convert them by "
                                     ".astype(), or create both ends with that dtype")
                 x = numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8)
-        keeper = raw_parcel(x, p, function)
+        keeper = raw_payload(x, p, function)
         if p.size > ACP_CHANNEL_MESSAGE_MOST:
             unpack_nothing(p)
             raise ValueError(f"{function}: {p.size} bytes, and a message has fewer than 2**39; send parts of it")

@@ -4,7 +4,7 @@
 def transfer_isend(str function, data, dest: int, tag: int, context: int,
                    note: int = 0) -> Request | None:
     """Start sending a buffer as bytes in `context`; returns a Request, None if that was all."""
-    cdef parcel p
+    cdef payload p
     cdef uint32_t d
     cdef int64_t t
     need(function)
@@ -12,9 +12,9 @@ def transfer_isend(str function, data, dest: int, tag: int, context: int,
     t = tag_of(tag, function, False)
     p.viewed = False
     try:
-        keep = raw_parcel(data, &p, function)
+        keep = raw_payload(data, &p, function)
         p.note = note
-        return post_parcel(function, &p, keep, d, t, context, False)
+        return post_payload(function, &p, keep, d, t, context, False)
     finally:
         unpack_nothing(&p)
 

@@ -41,20 +41,20 @@ cdef int know_numpy() except -1:
     return 0
 
 
-cdef struct parcel:
+cdef struct payload:
     const char *data
     uint64_t size, note
     Py_buffer view
     bint viewed
 
 
-cdef void unpack_nothing(parcel *p) noexcept:
+cdef void unpack_nothing(payload *p) noexcept:
     if p.viewed:
         p.viewed = False
         PyBuffer_Release(&p.view)
 
 
-cdef object raw_parcel(object x, parcel *p, str function):
+cdef object raw_payload(object x, payload *p, str function):
     # Bytes as they are; returns what keeps them.
     p.viewed = False
     p.note = BYTES
@@ -117,41 +117,41 @@ cdef object refusal(str function, const acp_envelope *got, object buffer, object
                      "of its type, of bytes, or without one: it is still there")
 
 
-cdef object object_parcel(object x, parcel *p, str function):
+cdef object object_payload(object x, payload *p, str function):
     data = pickle_module().dumps(x, 5)
     p.data, p.size, p.note = PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), OBJECT_NOTE
     need(function)
     return data
 
 
-cdef object pack(object x, parcel *p, str function):
+cdef object pack(object x, payload *p, str function):
     # Fills the payload; returns the owner of its bytes, and with DESCRIBED the header beside it.
     p.viewed = False
     kind = type(x)
     if kind is bytes or kind is bytearray:
-        return raw_parcel(x, p, function)
+        return raw_payload(x, p, function)
     if kind is int or kind is str or kind is tuple or kind is list or kind is dict or x is None:
-        return object_parcel(x, p, function)
+        return object_payload(x, p, function)
     if ndarray_type is None:
         know_numpy()
     if kind is ndarray_type:
-        if array_parcel(x, p):
+        if array_payload(x, p):
             need(function)
             return x
     elif PyObject_CheckBuffer(x):
         if scalar_type is not None and isinstance(x, (scalar_type, ndarray_type)):
             # Scalars, and arrays that mean more than their bytes: a mask, a unit.
             if not mail_payload().is_plain(x):
-                return object_parcel(x, p, function)
+                return object_payload(x, p, function)
         else:
-            return raw_parcel(x, p, function)
+            return raw_payload(x, p, function)
     elif not (hasattr(x, "__array_interface__") or hasattr(x, "__cuda_array_interface__")
               or hasattr(x, "__dlpack__")):
-        return object_parcel(x, p, function)
-    return unusual_parcel(x, p, function)
+        return object_payload(x, p, function)
+    return unusual_payload(x, p, function)
 
 
-cdef bint array_parcel(object x, parcel *p) except -1:
+cdef bint array_payload(object x, payload *p) except -1:
     # Of a contiguous array with a type and a shape that fit the note.
     try:
         PyObject_GetBuffer(x, &p.view, PyBUF_FORMAT | PyBUF_ND)
@@ -196,19 +196,19 @@ cdef bint array_note(const Py_buffer *view, uint64_t *note) noexcept:
     return True
 
 
-cdef object unusual_parcel(object x, parcel *p, str function):
+cdef object unusual_payload(object x, payload *p, str function):
     # Arrays that are not contiguous, or of a type that no note has room for.
     global last_header
     cdef uint64_t type
     plain, described, type = mail_payload().prepare(x, function)
     if plain is None:
-        return object_parcel(x, p, function)
+        return object_payload(x, p, function)
     if described is None:
-        if not array_parcel(plain, p):
+        if not array_payload(plain, p):
             raise SystemError(f"{function}: an array of {plain.dtype} has no note")
         need(function)
         return plain
-    raw_parcel(plain, p, function)
+    raw_payload(plain, p, function)
     last_header += 1
     p.note = DESCRIBED | type | (last_header & 0x7ffff) << 13
     return plain, described

@@ -1,7 +1,7 @@
 # Sends: the bytes are on their way, or kept for the receiver, when the engine returns.
 
 
-cdef Request under_way(str function, parcel *p, object keep, const mail_call *c):
+cdef Request under_way(str function, payload *p, object keep, const mail_call *c):
     # A request that owns the payload's buffer from now on.
     cdef Request r = Request.__new__(Request)
     r.function, r.context, r.peer, r.tag = function, c.envelope.context, c.dest, c.envelope.tag
@@ -24,7 +24,7 @@ cdef Request over_at_once(str function, int64_t tag, bint sends):
     return r
 
 
-cdef Request post_parcel(str function, parcel *p, object keep, uint32_t dest, int64_t tag,
+cdef Request post_payload(str function, payload *p, object keep, uint32_t dest, int64_t tag,
                          uint64_t context, bint wanted):
     # None: it is done, and no request was wanted. The viewed part of the payload stays the caller's
     # unless a request takes it over.
@@ -44,14 +44,14 @@ cdef Request post_parcel(str function, parcel *p, object keep, uint32_t dest, in
 cdef int announce(str function, bytes header, uint64_t number, uint32_t dest,
                   uint64_t context) except -1:
     # How the array of the next message looks; small, so that it goes at once or by itself.
-    cdef parcel p
-    keep = raw_parcel(header, &p, function)
-    post_parcel(function, &p, keep, dest, number, context | HEADERS, False)
+    cdef payload p
+    keep = raw_payload(header, &p, function)
+    post_payload(function, &p, keep, dest, number, context | HEADERS, False)
     return 0
 
 
 cdef Request post(str function, object x, object dest, object tag, bint wanted):
-    cdef parcel p
+    cdef payload p
     cdef int64_t d, t
     if engine == NULL:
         no_engine(function)
@@ -64,7 +64,7 @@ cdef Request post(str function, object x, object dest, object tag, bint wanted):
         keep = pack(x, &p, function)
         if p.note & 15 == DESCRIBED:
             announce(function, keep[1], p.note >> 4, d, OWN_CONTEXT)
-        return post_parcel(function, &p, keep, d, t, OWN_CONTEXT, wanted)
+        return post_payload(function, &p, keep, d, t, OWN_CONTEXT, wanted)
     finally:
         unpack_nothing(&p)
 

@@ -44,7 +44,7 @@ cdef int stray_keep(Stray stray) except -1:
 cdef int stray_hand_on(Stray stray, str function) except -1:
     # To a receive of another thread, or of another request, that has waited for it meanwhile.
     cdef mail_call c
-    cdef parcel p
+    cdef payload p
     if stray.data is None or stray.header is not None or len(stray.data) < stray.envelope.size:
         return 0
     c.envelope, c.dest = stray.envelope, stray.envelope.source

@@ -192,7 +192,7 @@ cdef object asked_about_name(str function, int rc, int64_t whose):
     return None
 
 
-def board_put(low: int, high: int, Block block, bint replace) -> int | None:
+def name_publish(low: int, high: int, Block block, bint replace) -> int | None:
     """Have a 128-bit name stand for a block, which goes with it, for every rank.
 
     Return None, or the rank that has published the name; then nothing has happened.
@@ -213,7 +213,7 @@ def board_put(low: int, high: int, Block block, bint replace) -> int | None:
     return asked_about_name("publish", rc, whose)
 
 
-def board_withdraw(low: int, high: int) -> int | None:
+def name_withdraw(low: int, high: int) -> int | None:
     """Have a 128-bit name stand for nothing.
 
     Return None, or the rank that has published it, -1 if none has; then nothing has happened.
@@ -231,7 +231,7 @@ def board_withdraw(low: int, high: int) -> int | None:
     return asked_about_name("withdraw", rc, whose)
 
 
-def board_put_again() -> None:
+def name_publish_again() -> None:
     """Give the names of this process to the ranks that keep them in place of lost ones."""
     need("refresh")
     cdef int64_t whose
@@ -243,7 +243,7 @@ def board_put_again() -> None:
     asked_about_name("refresh", rc, whose)
 
 
-def board_get(low, high, timeout: float | None) -> tuple[int, int]:
+def name_lookup(low, high, timeout: float | None) -> tuple[int, int]:
     """Return the two words under a 128-bit name, once a rank has stored them."""
     need("lookup")
     cdef uint64_t key[2]

@@ -11,7 +11,7 @@
 struct peer;
 struct wire;
 
-#define COURIER_COLOR 0u /* of links that carry messages */
+#define FLOW_COLOR 0u /* of links that carry messages */
 
 enum link_state { LINK_CALLING = 1, LINK_OPEN, LINK_CLOSED };
 

@@ -51,7 +51,7 @@ static void stands_still(acp_engine *e, const acp_collective *one)
     CHECK(one->state == COLLECTIVE_RUNS && one->at == 1 && one->open == 1);
     pthread_mutex_unlock(&e->collectives.lock);
     pthread_mutex_lock(&e->lock);
-    CHECK(!peer_of_slot(e, 2)->mail.courier || e->mail.late);
+    CHECK(!peer_of_slot(e, 2)->mail.flow || e->mail.late);
     pthread_mutex_unlock(&e->lock);
 }
 

@@ -35,8 +35,8 @@ static bool all_sent(acp_engine *e)
 {
     bool all = true;
     pthread_mutex_lock(&e->lock);
-    for (const struct courier *one = e->mail.couriers; one; one = one->next)
-        all &= !one->parcels;
+    for (const struct flow *one = e->mail.flows; one; one = one->next)
+        all &= !one->outgoing;
     pthread_mutex_unlock(&e->lock);
     return all;
 }
@@ -70,7 +70,7 @@ static void a_receiver_dies(struct cluster *c, uint32_t rank, acp_engine *e, acp
     uint64_t word = 0;
     acp_request *none;
     if (rank) {
-        post_message(lane, 0, 1, &word, 8); /* rank 0 has letters, and a heap */
+        post_message(lane, 0, 1, &word, 8); /* rank 0 has entries, and a heap */
         box_of(e)->bound = 400 << 10; /* and an eighth: the envelopes of all of them */
     } else {
         take_message(lane, 1, 1, &word, 8);
@@ -121,7 +121,7 @@ static void a_receiver_dies(struct cluster *c, uint32_t rank, acp_engine *e, acp
 
 static atomic_uint stage;
 
-/* Both have letters, and what is long stays with rank 0. */
+/* Both have entries, and what is long stays with rank 0. */
 static void small_mailbox(uint32_t rank, acp_engine *e, acp_lane *lane)
 {
     uint64_t word = 0;
@@ -210,7 +210,7 @@ static void a_late_return(struct cluster *c, uint32_t rank, acp_engine *e, acp_l
         UNTIL(__atomic_load_n(&box_of(e)->kept, __ATOMIC_ACQUIRE));
         acp_request *r = ireceive(lane, 0, 5, room, LONG);
         CHECK(acp_request_wait(e, r, ACP_FOREVER) == ACP_OK && acp_request_pulls(r));
-        word = r->letter->held;
+        word = r->entry->held;
         post_message(lane, 0, 6, &word, 8);
         take_message(lane, 0, 7, &word, 8);
         CHECK(receive_end_of(lane, r).size == LONG && painted(room, LONG, 3));

@@ -32,9 +32,9 @@ static void receive_all(struct stage *s, uint32_t *lost)
                              .size = UINT64_MAX};
         while (acp_probe(s->actor.lane, &want, &got, NULL) == ACP_OK) {
             CHECK(acp_receive(s->actor.lane, &want, NULL, &r) == ACP_OK);
-            if (mailbox_entry_state(r->letter) == LETTER_FILLING) { /* nobody brings its bytes any more */
+            if (mailbox_entry_state(r->entry) == ENTRY_FILLING) { /* nobody brings its bytes any more */
                 ++*lost;
-                match_done(s->actor.lane, &s->owner, r->letter, LETTER_LOST);
+                match_done(s->actor.lane, &s->owner, r->entry, ENTRY_LOST);
                 CHECK(acp_request_end(s->actor.lane, r, &got) == ACP_E_LOST);
                 continue;
             }
@@ -68,11 +68,11 @@ static void senders_die(void)
         check_lists_of(&s.actor.heap);
         deliver(&s, (acp_envelope){.tag = 1}, 5); /* others get through */
         for (uint32_t n = 0; n < 6; n++) {
-            if (mailbox_entry_state(r[n]->letter) == LETTER_FILLING) {
+            if (mailbox_entry_state(r[n]->entry) == ENTRY_FILLING) {
                 lost++;
-                match_done(s.actor.lane, &s.owner, r[n]->letter, LETTER_LOST);
+                match_done(s.actor.lane, &s.owner, r[n]->entry, ENTRY_LOST);
             }
-            CHECK(mailbox_entry_state(r[n]->letter) != LETTER_POSTED || !acp_request_done(r[n]));
+            CHECK(mailbox_entry_state(r[n]->entry) != ENTRY_POSTED || !acp_request_done(r[n]));
             int rc = acp_request_end(s.actor.lane, r[n], NULL);
             CHECK(rc == ACP_OK || rc == ACP_E_LOST || rc == ACP_E_CANCELLED);
         }

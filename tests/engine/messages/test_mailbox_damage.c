@@ -21,12 +21,12 @@ static struct mailbox *box(void)
     return mailbox_of(mailbox_heap(owner(), owner()->job.own));
 }
 
-static struct letter *entry(uint64_t at)
+static struct mail_entry *entry(uint64_t at)
 {
     return mailbox_entry(mailbox_heap(owner(), owner()->job.own), at);
 }
 
-static struct letter *kept_first(void)
+static struct mail_entry *kept_first(void)
 {
     return entry(box()->arrivals.first);
 }
@@ -60,17 +60,17 @@ static void *write_late(void *state)
 
 static void the_state_of_a_receive(void)
 {
-    static const uint64_t rubbish[] = {0, 1, 2, 3, 4, 0x2020202020202020, UINT64_MAX, LETTER_DONE ^ 1,
-                                       LETTER_POSTED ^ 4, LETTER_POSTED + 8, (uint64_t)1 << 40 | LETTER_DONE};
+    static const uint64_t rubbish[] = {0, 1, 2, 3, 4, 0x2020202020202020, UINT64_MAX, ENTRY_DONE ^ 1,
+                                       ENTRY_POSTED ^ 4, ENTRY_POSTED + 8, (uint64_t)1 << 40 | ENTRY_DONE};
     for (uint32_t i = 0; i < sizeof rubbish / sizeof *rubbish; i++) {
         acp_request *r = expect(i % 2 ? 1 : ACP_ANY, TAG);
-        r->letter->state = rubbish[i];
+        r->entry->state = rubbish[i];
         ends_damaged(r);
         a_message_comes(TAG);
     }
     pthread_t thread;
     acp_request *r = expect(1, TAG);
-    CHECK(pthread_create(&thread, NULL, write_late, &r->letter->state) == 0);
+    CHECK(pthread_create(&thread, NULL, write_late, &r->entry->state) == 0);
     ends_damaged(r);
     pthread_join(thread, NULL);
     a_message_comes(TAG);
@@ -82,7 +82,7 @@ static void the_buffer_of_a_receive(void)
         acp_lane *lane = acp_engine_lane(cluster.engines[1]);
         acp_envelope m = {.tag = TAG, .size = BYTES};
         acp_request *r = expect(1, TAG), *sent = NULL;
-        *(i == 0 ? &r->letter->buffer : i == 1 ? &r->letter->room : &r->letter->global) ^= (uint64_t)1 << 20;
+        *(i == 0 ? &r->entry->buffer : i == 1 ? &r->entry->room : &r->entry->global) ^= (uint64_t)1 << 20;
         CHECK(AGAIN(acp_send(lane, 0, &m, out, &sent)) == ACP_E_DAMAGED && !sent && lane->fault.rank == 0);
         ends_damaged(r);
         a_message_comes(TAG);
@@ -109,9 +109,9 @@ static void circles(void)
     acp_request *wild = expect(ACP_ANY, 30), *other = expect(ACP_ANY, 31);
     for (uint32_t i = 0; i < 5; i++)
         post_message(acp_engine_lane(cluster.engines[1]), 0, TAG, out, 8);
-    struct letter *second = entry(kept_first()->arrival.next);
+    struct mail_entry *second = entry(kept_first()->arrival.next);
     second->arrival.next = second->link.next = box()->arrivals.first;
-    wild->letter->link.next = mailbox_entry_offset(mailbox_heap(owner(), owner()->job.own), wild->letter);
+    wild->entry->link.next = mailbox_entry_offset(mailbox_heap(owner(), owner()->job.own), wild->entry);
     box()->kept = box()->posted = UINT64_MAX / 2;
     CHECK(AGAIN(acp_probe(lane, &want, &found, NULL)) == ACP_E_HANDLE);
     want.source = 1;

@@ -209,7 +209,7 @@ static void *wait_for_it(void *request)
     return NULL;
 }
 
-/* Who waits looks at the letter of a receive until it ends. */
+/* Who waits looks at the entry of a receive until it ends. */
 static void cancelled_by_another_thread(struct cluster *c, uint32_t rank, acp_engine *e,
                                         acp_lane *lane)
 {
@@ -340,7 +340,7 @@ static void lost(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane
     free(bytes);
 }
 
-/* Who waits while another thread resets writes nothing where the letter was: that is somebody else's then. */
+/* Who waits while another thread resets writes nothing where the entry was: that is somebody else's then. */
 static void reset_by_another_thread(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
     enum { THEIRS = 12345 };
@@ -349,7 +349,7 @@ static void reset_by_another_thread(struct cluster *c, uint32_t rank, acp_engine
     (void)c;
     if (rank == 0) {
         acp_request *r = ireceive(lane, 1, 77, &word, 8);
-        uint64_t *attention = &r->letter->attention;
+        uint64_t *attention = &r->entry->attention;
         CHECK(pthread_create(&thread, NULL, wait_for_it, r) == 0);
         UNTIL(__atomic_load_n(attention, __ATOMIC_RELAXED) != ATTENTION_NONE && e->control->asleep &&
               layout_doing(e->control) == ACP_DOING_RECEIVE);
@@ -372,7 +372,7 @@ static void waited_in_vain(struct cluster *c, uint32_t rank, acp_engine *e, acp_
     if (rank == 0) {
         acp_request *r = ireceive(lane, 1, 78, &word, 8);
         CHECK(acp_request_wait(e, r, 50000000) == ACP_E_TIMEOUT);
-        CHECK(r->letter->attention == ATTENTION_NONE);
+        CHECK(r->entry->attention == ATTENTION_NONE);
         meet(e);
         receive_end_of(lane, r);
         CHECK(word == 6);

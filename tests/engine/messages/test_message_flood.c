@@ -67,8 +67,8 @@ static void a_flood(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *l
         most = kept(e) > most ? kept(e) : most;
     }
     /* What was under way by the links when it was full is taken, too. */
-    uint64_t under_way = (HELD_MOST / frame_bytes(8) + 1) * sizeof(struct letter);
-    CHECK(most <= TIGHT + TIGHT / 8 + sizeof(struct letter) + (c->count - 1) * under_way);
+    uint64_t under_way = (HELD_MOST / frame_bytes(8) + 1) * sizeof(struct mail_entry);
+    CHECK(most <= TIGHT + TIGHT / 8 + sizeof(struct mail_entry) + (c->count - 1) * under_way);
     meet(e);
 }
 

@@ -262,7 +262,7 @@ static void death_before_the_last_word(void)
     while (!gone) {
         CHECK(acp_request_wait(from, send, 1000000) == ACP_E_TIMEOUT);
         pthread_mutex_lock(&from->lock);
-        gone = from->mail.couriers->parcels->done == size;
+        gone = from->mail.flows->outgoing->done == size;
         pthread_mutex_unlock(&from->lock);
     }
     peer_mark_lost(from, peer_of_slot(from, 0));
@@ -304,7 +304,7 @@ static void a_receiver_that_does_not_read(void)
     fill(out, size, 3);
     end(from, isend(from, 0, 2, out, size));
     pthread_mutex_lock(&from->lock);
-    CHECK(from->mail.couriers->copied == size);
+    CHECK(from->mail.flows->copied == size);
     pthread_mutex_unlock(&from->lock);
     memset(out, 0, size);
     stall(false);

@@ -43,7 +43,7 @@ static void past_the_bound(struct cluster *c, uint32_t rank, acp_engine *e, acp_
     meet(e);
     box_of(e)->bound = bound;
     CHECK(AGAIN(acp_heap_look(lane, rank, &after, &call, &pending)) == ACP_OK);
-    CHECK(after.used <= before.used + (64 << 10) + MANY * sizeof(struct letter)); /* slabs stay */
+    CHECK(after.used <= before.used + (64 << 10) + MANY * sizeof(struct mail_entry)); /* slabs stay */
     free(room);
     meet(e);
 }
@@ -71,7 +71,7 @@ static void wanted_meanwhile(struct cluster *c, uint32_t rank, acp_engine *e, ac
         UNTIL(__atomic_load_n(&theirs->head->used, __ATOMIC_RELAXED) > SIZE);
         acp_request *r = ireceive(lane, 1, i, data, SIZE);
         CHECK(acp_request_wait(e, r, ACP_FOREVER) == ACP_OK);
-        kept = r->letter->place == PLACE_HELD;
+        kept = r->entry->place == PLACE_HELD;
         CHECK(receive_end_of(lane, r).size == SIZE && painted(data, SIZE, i));
         post_message(lane, 1, i, &kept, 8);
     }
@@ -121,7 +121,7 @@ static void without_memory(struct cluster *c, uint32_t rank, acp_engine *e, acp_
     struct pages p = pages_take();
     uint64_t word = 7;
     (void)c;
-    if (rank == 1) /* they need letters */
+    if (rank == 1) /* they need entries */
         post_message(lane, 0, 1, &word, 8);
     if (rank == 0)
         take_message(lane, 1, 1, &word, 8);

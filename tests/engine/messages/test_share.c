@@ -73,15 +73,15 @@ static void both_copy(struct cluster *c, uint32_t helps, uint64_t room)
     acp_request *r;
     struct landing l = bring(its, room, &r, mine);
     uint64_t helped = 0;
-    CHECK(deliver_open(its, &l) == ACP_OK && l.shares && l.letter->place == PLACE_SHARED);
+    CHECK(deliver_open(its, &l) == ACP_OK && l.shares && l.entry->place == PLACE_SHARED);
     while (helped < helps && recv_follow(r))
         helped++;
-    uint64_t claimed = l.letter->share.claimed;
+    uint64_t claimed = l.entry->share.claimed;
     CHECK(helped ? claimed > 0 : claimed == 0);
     CHECK((claimed == l.size) == (helps == UINT32_MAX));
     CHECK(painted(to, claimed, 5) && (claimed == SIZE || to[claimed] == 0xee));
     CHECK(!acp_request_done(r));
-    CHECK(fill(its, &l) == ACP_OK && l.letter->block == 0);
+    CHECK(fill(its, &l) == ACP_OK && l.entry->block == 0);
     received(mine, r, room);
 }
 
@@ -92,7 +92,7 @@ static void asked_for_meanwhile(struct cluster *c, uint64_t room, bool follows)
     acp_request *r;
     struct landing l = bring(its, 0, &r, mine);
     const uint64_t there = 100000;
-    CHECK(deliver_open(its, &l) == ACP_OK && !l.shares && l.letter->place == PLACE_BLOCK);
+    CHECK(deliver_open(its, &l) == ACP_OK && !l.shares && l.entry->place == PLACE_BLOCK);
     CHECK(deliver_fill(its, &l, 0, from, there) == ACP_OK && !deliver_wanted(&l));
     CHECK(deliver_taken(its, &l) == ACP_E_BUSY);
     r = ireceive(mine, ACP_ANY, 1, to, room);
@@ -110,8 +110,8 @@ static void a_helper_that_cannot(struct cluster *c)
     acp_request *r;
     struct landing l = bring(its, SIZE, &r, mine);
     CHECK(deliver_open(its, &l) == ACP_OK && l.shares);
-    l.letter->share.from = 64;
-    CHECK(!recv_follow(r) && l.letter->share.undone && l.letter->share.helpers == MAIL_NO_HELPER);
+    l.entry->share.from = 64;
+    CHECK(!recv_follow(r) && l.entry->share.undone && l.entry->share.helpers == MAIL_NO_HELPER);
     CHECK(fill(its, &l) == ACP_OK);
     received(mine, r, SIZE);
 }
@@ -127,7 +127,7 @@ static void a_helper_that_may_not(struct cluster *c)
         struct landing l = bring(its, SIZE, &r, mine);
         CHECK(deliver_open(its, &l) == ACP_OK && l.shares);
         refusal = errors[i];
-        CHECK(!recv_follow(r) && l.letter->share.undone && from_whom->shm.vm_refused == (i < 3));
+        CHECK(!recv_follow(r) && l.entry->share.undone && from_whom->shm.vm_refused == (i < 3));
         refusal = 0;
         from_whom->shm.vm_refused = 0;
         CHECK(fill(its, &l) == ACP_OK);
@@ -150,10 +150,10 @@ static void refused(struct cluster *c, bool begun)
         shared_copy_open(its, &l, 65536);
     }
     CHECK(recv_follow(r));
-    l.letter->share.undone = 1;
+    l.entry->share.undone = 1;
     l.to->shm.vm_refused = 1;
     CHECK(shared_copy_fill(its, &l, &at) == ACP_E_BUSY && !l.shares && at == (begun ? 65536 : 0));
-    CHECK(l.letter->place == PLACE_BLOCK && l.letter->block);
+    CHECK(l.entry->place == PLACE_BLOCK && l.entry->block);
     CHECK(deliver_fill(its, &l, at, from + at, SIZE - at) == ACP_OK);
     deliver_complete(its, &l);
     l.to->shm.vm_refused = 0;
@@ -169,7 +169,7 @@ static void a_helper_that_stops(struct cluster *c)
     struct landing l = bring(its, SIZE, &r, mine);
     uint64_t at = 0;
     CHECK(deliver_open(its, &l) == ACP_OK && l.shares);
-    __atomic_fetch_add(&l.letter->share.helpers, MAIL_HELPER, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&l.entry->share.helpers, MAIL_HELPER, __ATOMIC_RELAXED);
     CHECK(shared_copy_fill(its, &l, &at) == ACP_E_BUSY && at < SIZE && !acp_request_done(r));
     acp_request draft = {.engine = its->engine, .kind = REQUEST_SEND, .peer = l.to, .data = from,
                          .era = its->engine->mail.era, .landing = l, .step = STEP_FILL, .at = at};
@@ -177,7 +177,7 @@ static void a_helper_that_stops(struct cluster *c)
     CHECK(message_send_queue_add(its, &draft, &send) == ACP_OK);
     CHECK(acp_request_wait(its->engine, send, 20000000) == ACP_E_TIMEOUT);
     CHECK(!acp_request_done(r) && AGAIN(acp_request_cancel(its, send)) == ACP_E_HANDLE);
-    __atomic_fetch_sub(&l.letter->share.helpers, MAIL_HELPER, __ATOMIC_RELEASE);
+    __atomic_fetch_sub(&l.entry->share.helpers, MAIL_HELPER, __ATOMIC_RELEASE);
     send_end_of(its, send);
     received(mine, r, SIZE);
 }
@@ -193,7 +193,7 @@ static void a_number_of_helpers_that_is_none(struct cluster *c)
         struct landing l = bring(its, SIZE, &r, mine);
         uint64_t at = 0;
         CHECK(deliver_open(its, &l) == ACP_OK && l.shares);
-        l.letter->share.helpers = rubbish[i];
+        l.entry->share.helpers = rubbish[i];
         CHECK(shared_copy_fill(its, &l, &at) == ACP_E_DAMAGED && its->fault.rank == 0);
         deliver_failed(its, &l, ACP_E_DAMAGED);
         CHECK(acp_request_wait(mine->engine, r, ACP_FOREVER) == ACP_OK);
@@ -252,7 +252,7 @@ int main(void)
     struct acp_call call;
     acp_handle_t pending;
     CHECK(AGAIN(acp_heap_look(acp_engine_lane(c.engines[0]), 0, &s, &call, &pending)) == ACP_OK);
-    CHECK(s.used < (uint64_t)256 << 10); /* letters, but no block */
+    CHECK(s.used < (uint64_t)256 << 10); /* entries, but no block */
     cluster_stop(&c);
     return 0;
 }

@@ -97,7 +97,7 @@ static bool knows(acp_engine *e, uint32_t slot)
 {
     const struct peer *p = peer_known(e, slot);
     pthread_mutex_lock(&e->lock);
-    bool is = p && p->tcp.links[COURIER_COLOR];
+    bool is = p && p->tcp.links[FLOW_COLOR];
     pthread_mutex_unlock(&e->lock);
     return is;
 }
@@ -106,7 +106,7 @@ static bool knows(acp_engine *e, uint32_t slot)
 static void of_many_called(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
     if (rank == 1)
-        link_watch(e, peer_of_slot(e, 0), COURIER_COLOR);
+        link_watch(e, peer_of_slot(e, 0), FLOW_COLOR);
     else if (rank == 0)
         UNTIL(knows(e, 1));
     of_many(c, rank, e, lane);

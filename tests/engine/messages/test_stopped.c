@@ -36,7 +36,7 @@ static struct message hear(struct stranger *s, uint8_t kind)
 static uint8_t heard_by(acp_engine *e, uint32_t slot)
 {
     pthread_mutex_lock(&e->lock);
-    const struct courier *c = peer_of_slot(e, slot)->mail.courier;
+    const struct flow *c = peer_of_slot(e, slot)->mail.flow;
     uint8_t word = c ? c->heard : 0;
     pthread_mutex_unlock(&e->lock);
     return word;
@@ -73,14 +73,14 @@ static void none_passes_what_was_tried(struct town *t)
     acp_request *sends[2];
     stop(e, &s, 2);
     sends[0] = isend(lane, s.slot, 1, &word, 8);
-    check_tried(&s, 1, COURIER_MEET, 2, &first);
+    check_tried(&s, 1, FLOW_MEET, 2, &first);
     say_word(&s, (struct message){.flags = WORD_ROOM});
     UNTIL(!heard_by(e, s.slot));
     sends[1] = isend(lane, s.slot, 2, &word, 8);
     stop(e, &s, 5);
     say_word(&s, (struct message){.flags = WORD_MISSED, .id = first});
-    check_tried(&s, 1, COURIER_MEET, 5, &first);
-    check_tried(&s, 2, COURIER_MEET, 5, &second);
+    check_tried(&s, 1, FLOW_MEET, 5, &first);
+    check_tried(&s, 2, FLOW_MEET, 5, &second);
     say_word(&s, (struct message){.flags = WORD_MET, .id = first});
     say_word(&s, (struct message){.flags = WORD_MET, .id = second});
     end_all(lane, sends, 2);
@@ -98,14 +98,14 @@ static void what_is_asked_for_is_tried(struct town *t)
     stop(e, &s, 2);
     for (int64_t i = 0; i < 2; i++) {
         sends[i] = isend(lane, s.slot, i + 1, &word, 8);
-        check_tried(&s, i + 1, COURIER_MEET, 2, &id[i]);
+        check_tried(&s, i + 1, FLOW_MEET, 2, &id[i]);
         say_word(&s, (struct message){.flags = WORD_MISSED, .id = id[i]});
     }
     say_word(&s, (struct message){.flags = WORD_ASK, .src = 2, .after = 4});
-    check_tried(&s, 2, COURIER_MEET | COURIER_ASKED, 4, &id[1]);
+    check_tried(&s, 2, FLOW_MEET | FLOW_ASKED, 4, &id[1]);
     say_word(&s, (struct message){.flags = WORD_MET, .id = id[1]});
     say_word(&s, (struct message){.flags = WORD_ASK, .src = (uint64_t)ACP_ANY, .after = 3});
-    check_tried(&s, 1, COURIER_MEET | COURIER_ASKED, 3, &id[0]);
+    check_tried(&s, 1, FLOW_MEET | FLOW_ASKED, 3, &id[0]);
     say_word(&s, (struct message){.flags = WORD_MET, .id = id[0]});
     end_all(lane, sends, 2);
     stranger_leave(&s);
@@ -121,9 +121,9 @@ static void what_was_tried_is_taken_back(struct town *t)
     acp_request *sends[2];
     stop(e, &s, 2);
     sends[0] = isend(lane, s.slot, 1, &word, 8);
-    check_tried(&s, 1, COURIER_MEET, 2, &first);
+    check_tried(&s, 1, FLOW_MEET, 2, &first);
     sends[1] = isend(lane, s.slot, 2, &word, 8);
-    check_tried(&s, 2, COURIER_MEET, 2, &second);
+    check_tried(&s, 2, FLOW_MEET, 2, &second);
     CHECK(acp_request_cancel(lane, sends[0]) == ACP_E_BUSY);
     say_word(&s, (struct message){.flags = WORD_MISSED, .id = first});
     say_word(&s, (struct message){.flags = WORD_MISSED, .id = second});
@@ -137,7 +137,7 @@ static void what_was_tried_is_taken_back(struct town *t)
 
 static uint64_t place_of(const acp_request *r)
 {
-    return r->letter->sequence;
+    return r->entry->sequence;
 }
 
 /* Two threads have posted one after the other, and the second was the first to ask. */
@@ -151,7 +151,7 @@ static void it_meets_what_it_was_asked_for(struct town *t)
     const acp_request *asked[] = {named, any};
     for (uint64_t i = 0; i < 2; i++) {
         uint64_t tag = 2 - i;
-        struct message m = {.kind = ACP_MAIL, .flags = COURIER_MEET | COURIER_ASKED, .id = i + 1,
+        struct message m = {.kind = ACP_MAIL, .flags = FLOW_MEET | FLOW_ASKED, .id = i + 1,
                             .src = tag, .a = 8, .b = tag * 7 + 8, .after = place_of(asked[i]) + 1};
         CHECK(stranger_say(&s, &m, s.heard, &word, 8));
         CHECK(hear(&s, ACP_MAIL_SAID).flags == WORD_MET);

@@ -117,7 +117,7 @@ static void lost(acp_lane *lane, acp_request *r, uint32_t rank)
 }
 
 /* Who receives from the dead is done when nothing is written to its buffer any more: parts of the message
- * may still be on their way through this process, and its letter is the next receive's. */
+ * may still be on their way through this process, and its entry is the next receive's. */
 static void a_receive_ends_after_its_bytes(struct town *t)
 {
     acp_engine *e = t->engines[0];
@@ -128,7 +128,7 @@ static void a_receive_ends_after_its_bytes(struct town *t)
         come_in(t, &s, slot);
         acp_request *first = ireceive(lane, slot, 1, into[0], SIZE), *second;
         say_part(&s, 1, 1, 0);
-        UNTIL(mailbox_entry_state(first->letter) == LETTER_FILLING);
+        UNTIL(mailbox_entry_state(first->entry) == ENTRY_FILLING);
         take_lead(e);
         for (uint32_t i = 1; i < parts; i++)
             say_part(&s, 1, 1, i * PIECE);
@@ -172,7 +172,7 @@ static void what_came_before_the_end_is_read(struct town *t)
     CHECK(acp_failures_take(e, h, true, &failure, 1, &more) && failure.fault.status == ACP_E_LOST);
 }
 
-/* The heap and its letters. */
+/* The heap and its entries. */
 static uint32_t use_up(acp_lane *lane, acp_ga_t *blocks, acp_request **receives, uint32_t most)
 {
     struct acp_call call;
@@ -211,7 +211,7 @@ static void give_back(acp_lane *lane, acp_ga_t blocks, acp_request **receives, u
 static bool has_come(acp_engine *e, uint32_t slot)
 {
     pthread_mutex_lock(&e->lock);
-    bool all = !peer_of_slot(e, slot)->mail.courier->late;
+    bool all = !peer_of_slot(e, slot)->mail.flow->late;
     pthread_mutex_unlock(&e->lock);
     return all;
 }

@@ -108,7 +108,7 @@ static inline void finish(struct stage *s, acp_request *r, uint64_t number)
     CHECK(got.note == number && word == number && got.size == message_size(number));
 }
 
-/* The lists hold what their counts say, each letter in the one that it says. */
+/* The lists hold what their counts say, each entry in the one that it says. */
 static inline uint64_t check_lists_of(const struct heap *h)
 {
     const struct mailbox *box = mailbox_of(h);
@@ -119,13 +119,13 @@ static inline uint64_t check_lists_of(const struct heap *h)
                                                              : &box->messages[b - 1 - MAIL_BUCKETS];
         before = last = 0;
         for (uint64_t at = chain->first; at; at = mailbox_entry(h, at)->link.next) {
-            const struct letter *l = mailbox_entry(h, at);
+            const struct mail_entry *l = mailbox_entry(h, at);
             CHECK(l->link.previous == before && (!before || l->sequence > last));
             CHECK(l->list == (b == 0              ? AMONG_WILD
                               : b <= MAIL_BUCKETS ? AMONG_RECEIVES
                                                   : AMONG_MESSAGES));
-            CHECK(b > MAIL_BUCKETS || l->state == LETTER_POSTED);
-            CHECK(b <= MAIL_BUCKETS || l->state == LETTER_DONE || l->state == LETTER_FILLING);
+            CHECK(b > MAIL_BUCKETS || l->state == ENTRY_POSTED);
+            CHECK(b <= MAIL_BUCKETS || l->state == ENTRY_DONE || l->state == ENTRY_FILLING);
             *(b <= MAIL_BUCKETS ? &receives : &messages) += 1;
             before = at;
             last = l->sequence;
@@ -134,7 +134,7 @@ static inline uint64_t check_lists_of(const struct heap *h)
     }
     before = last = 0;
     for (uint64_t at = box->arrivals.first; at; at = mailbox_entry(h, at)->arrival.next) {
-        const struct letter *l = mailbox_entry(h, at);
+        const struct mail_entry *l = mailbox_entry(h, at);
         CHECK(l->arrival.previous == before && (!before || l->sequence > last));
         bytes += l->cost;
         before = at;

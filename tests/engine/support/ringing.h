@@ -40,7 +40,7 @@ static inline void sender_start(struct sender *s, int fd, uint32_t rank)
     s->to.shm.doors = &doors;
 }
 
-/* A mailbox that has letters, without which no ring is used. */
+/* A mailbox that has entries, without which no ring is used. */
 static inline int open_mailbox(struct stage *s)
 {
     int fd = mail_memory(CRASH_SPAN);
@@ -64,7 +64,7 @@ static inline void close_mailbox(struct stage *s, int fd)
     close(fd);
 }
 
-/* A few are too long for a ring; those of the next numbers fit into letters. */
+/* A few are too long for a ring; those of the next numbers fit into entries. */
 static inline uint64_t size_of(uint64_t number)
 {
     switch (number % 5) {

@@ -30,7 +30,7 @@ OUTSIDE void __cyg_profile_func_exit(void *function, void *site);
 
 static OUTSIDE bool takes_frames(const void *function)
 {
-    return function == (void *)(uintptr_t)connection_input_readable;
+    return function == (void *)(uintptr_t)connection_input_ready;
 }
 
 void __cyg_profile_func_enter(void *function, void *site)

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct courier;
+struct flow;
 struct pair_ring;
 struct ring_line;
 
@@ -28,8 +28,8 @@ struct ring_sender {
 struct mail_state {
     _Atomic uint16_t eager_seen[EAGER_SLOTS]; /* messages that went to the mailbox instead and have been seen there */
     _Atomic uint32_t ring_turn; /* the ring at which a receive from any source begins to look */
-    struct courier *couriers;
-    uint64_t parcel_serial;
+    struct flow *flows;
+    uint64_t outgoing_serial;
     _Atomic uint32_t stopped; /* peers asked to send only solicited messages */
     _Atomic uint32_t late; /* frames that wait in the flows for a section, or for memory */
     _Atomic bool due; /* a flow may go on, and no event will trigger it */
@@ -55,7 +55,7 @@ struct peer_mail {
     struct ring_sender ring; /* of this process, in the peer's mailbox */
     _Atomic bool holds; /* blocks of the own heap are lent to it */
     _Atomic bool far; /* its heap could not be mapped: messages to it go by link */
-    struct courier *courier; /* its flow; NULL: no message by link so far */
+    struct flow *flow; /* its flow; NULL: no message by link so far */
 };
 
 #endif
