@@ -171,6 +171,39 @@ def test_an_operation_starts_behind_the_stream_that_it_is_given():
     tensor.free()
 
 
+def test_a_copy_that_a_device_refuses_starts_behind_the_stream_too():
+    tensor, host = far.Tensor(np.zeros(4096, np.uint8)), acp.zeros(4096, np.uint8)
+    with (
+        acp.register_memory(tensor) as key,
+        acp.zeros(4096, np.uint8, device=(far.NUMBER, 1)) as other,
+    ):
+        there = acp.allgather(other.ga)[peer()]
+        for value in (1, 2, 3):  # no path leads from one device to the other
+            far.library().far_fill(0, value, tensor.address, value, 4096, 3_000_000)
+            acp.wait(acp.copy(there, acp.query_ga(key), 4096, stream=value))
+            acp.get(there, host)
+            assert (host == value).all()
+        far.library().far_fill(0, 0, tensor.address, 4, 4096, 3_000_000)
+        acp.put(there, tensor)
+        acp.get(there, host)
+        assert (host == 4).all()
+        acp.sync()
+    tensor.free()
+
+
+def test_a_call_with_a_stream_refuses_what_it_refuses_without_one():
+    a = acp.zeros(8, np.uint64)
+    ga = acp.query_ga(a)
+    with pytest.raises(ValueError, match="get: the buffer is not contiguous; use no stream, or"):
+        acp.get(ga, np.zeros(8, np.uint64)[::2], stream=False)
+    for flag in ((ga + 56, 1, 2), (ga + 56, "x"), (ga + 57, 1)):
+        with pytest.raises((TypeError, acp.AlignmentError), match="put"):
+            acp.put(ga, np.ones(1, np.uint64), flag=flag, stream=False)
+    assert not a.any()
+    acp.put(ga, np.ones(1, np.uint64), flag=(ga + 56, 1), stream=False)
+    assert a.tolist() == [1, 0, 0, 0, 0, 0, 0, 1]
+
+
 class Shown:
     """What has the CUDA array interface."""
 

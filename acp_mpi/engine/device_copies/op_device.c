@@ -246,11 +246,13 @@ static int job_begin(acp_lane *lane, struct device_job *job)
         return ACP_E_BUSY;
     struct kind_copy copy = {.to = end_of(&job->sides[0]), .from = end_of(&job->sides[1]), .size = op->command.a};
     copy.behind = job->marks[0].event; /* the only one */
-    job->marks[0].event = NULL;
     rc = k->table->copy(k->state, &copy, &job->copy.event, &fault);
-    job->copy.kind = k;
-    if (rc == KIND_OK)
+    if (rc != KIND_CANNOT) /* else the copies of another way start behind it */
+        job->marks[0].event = NULL;
+    if (rc == KIND_OK) {
+        job->copy.kind = k;
         return ACP_OK;
+    }
     job->copy.event = NULL;
     job->through_host = rc == KIND_CANNOT && !(op->parent && op->parent->way == WAY_RELAY);
     return job->through_host ? ACP_E_BUSY : device_kinds_fail(lane, rc, &fault);

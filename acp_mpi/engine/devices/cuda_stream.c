@@ -135,7 +135,8 @@ int cuda_stream_copy(void *state, const struct kind_copy *copy, struct kind_even
         rc = copy_start(c, number, copy, event, fault);
         cuda_context_leave(c);
     }
-    event_end(c, copy->behind);
+    if (rc != KIND_CANNOT)
+        event_end(c, copy->behind);
     return rc;
 }
 

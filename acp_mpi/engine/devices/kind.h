@@ -79,7 +79,7 @@ struct kind_event;
 struct kind_copy {
     struct kind_end to, from; /* one is in a block at least. The engine never lets them overlap */
     uint64_t size;            /* not 0 */
-    struct kind_event *behind; /* starts after it; NULL: at once. The copy ends it, even if it is refused */
+    struct kind_event *behind; /* starts after it; NULL: at once. `copy` ends it, unless it returns KIND_CANNOT */
 };
 
 /* A device that the driver knows, for reports and for names as "cuda:1". */

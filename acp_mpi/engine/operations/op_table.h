@@ -4,6 +4,7 @@
 
 #include "base/likely.h"
 #include "core/engine_state.h"
+#include "core/upcalls.h"
 #include "operations/execute.h"
 
 struct batch;
@@ -134,6 +135,14 @@ static inline bool op_table_order_met(acp_engine *e, const acp_lane *lane, acp_h
 static inline acp_handle_t op_table_now(acp_engine *e)
 {
     return atomic_load_explicit(&e->ops.last, memory_order_relaxed) | 1;
+}
+
+/* Starts the copies of devices that a submission has added; without the lock. */
+static inline void op_table_run_devices(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    if (unlikely(atomic_load_explicit(&e->copies.waits, memory_order_relaxed)))
+        e->up->device_run(lane);
 }
 
 #endif

@@ -2,7 +2,6 @@
  * by its owner: the command goes there with the arguments, and the answer comes back with the results, as a frame's
  * payload or in a chunk of the caller's global memory. */
 #include "core/engine_state.h"
-#include "core/upcalls.h"
 #include "memory/translate.h"
 #include "operations/method_call.h"
 #include "operations/op_table.h"
@@ -31,7 +30,7 @@ static acp_handle_t call_submit(acp_lane *lane, struct acp_call *c, acp_handle_t
         handle = op_table_submit(lane, op, order);
     }
     shm_ring_submit_end(e);
-    e->up->device_run(lane);
+    op_table_run_devices(lane);
     return handle;
 }
 

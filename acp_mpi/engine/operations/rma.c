@@ -64,7 +64,7 @@ static acp_handle_t submit_from(acp_lane *lane, const struct message *command, s
         e->up->device_forsake(e, job);
     }
     shm_ring_submit_end(e);
-    e->up->device_run(lane);
+    op_table_run_devices(lane);
     return handle;
 }
 

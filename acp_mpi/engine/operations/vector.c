@@ -171,7 +171,7 @@ static acp_handle_t submit_many(acp_lane *lane, struct many *m, acp_handle_t ord
         e->up->device_forsake(e, job);
     }
     shm_ring_submit_end(e);
-    e->up->device_run(lane);
+    op_table_run_devices(lane);
     return handle;
 }
 

@@ -192,7 +192,8 @@ cdef object stream_number(object stream, str function):
 
 
 cdef int stream_enter(object stream, str function) except -1:
-    # Until stream_leave: None is the default one, False and -1, as in DLPack, are no order.
+    # Until stream_leave, with the interpreter lock kept: other threads submit by this lane, too. None is the default
+    # stream, False and -1, as in DLPack, are no order.
     if stream is None:
         return 0
     number = 0 if stream is False else stream_number(stream, function)
@@ -213,18 +214,16 @@ cdef uint64_t device_begun(str function, uint64_t ga, object side, uint64_t orde
     block, offset, size, stream = side
     if given is not None:
         stream = given
-    stream_enter(stream, function)
     acp_lane_previous(lane0, acp_get_previous())
-    try:
-        while not h:
-            if write:
-                h = acp_device_iput(lane0, ga, block.block, offset, size, order)
-            else:
-                h = acp_device_iget(lane0, block.block, offset, ga, size, order)
-            if not h:
-                again(function)
-    finally:
+    while not h:
+        stream_enter(stream, function)
+        if write:
+            h = acp_device_iput(lane0, ga, block.block, offset, size, order)
+        else:
+            h = acp_device_iget(lane0, block.block, offset, ga, size, order)
         stream_leave(stream)
+        if not h:
+            again(function)
     acp_set_previous(h)
     if not h & 1:
         held[h] = block

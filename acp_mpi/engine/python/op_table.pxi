@@ -28,14 +28,12 @@ cdef int again(str function) except -1:
 
 cdef object copy_behind(uint64_t dst, uint64_t src, uint64_t size, uint64_t order, object stream):
     cdef uint64_t h = 0
-    stream_enter(stream, "copy")
-    try:
-        while not h:
-            h = acp_copy(lane0, dst, src, size, order)
-            if not h:
-                again("copy")
-    finally:
+    while not h:
+        stream_enter(stream, "copy")
+        h = acp_copy(lane0, dst, src, size, order)
         stream_leave(stream)
+        if not h:
+            again("copy")
     return issued(h)
 
 

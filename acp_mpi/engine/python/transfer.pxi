@@ -102,7 +102,10 @@ def put(ga: Int, buffer, flag: tuple[Int, Int] | None = None, stream=None) -> No
     if engine == NULL:
         no_engine("put")
     if flag is not None or stream is not None:
-        put_with_flag(ga, buffer, flag, stream)
+        if flag is None:
+            wait(started("put", ga, buffer, HANDLE_NULL, True, stream))
+        else:
+            put_with_flag(ga, buffer, flag, stream)
         return
     a = address(ga, "put")
     try:
@@ -116,10 +119,6 @@ def put(ga: Int, buffer, flag: tuple[Int, Int] | None = None, stream=None) -> No
         PyBuffer_Release(&view)
 
 
-cdef object word_of(object flag):
-    return flag[0], int(flag[1]).to_bytes(8, "little", signed=flag[1] < 0)
-
-
 cdef int put_with_flag(object ga, object buffer, object flag, object stream) except -1:
     # Both are sent at once; the owner of the flag's memory keeps them in order.
     cdef uint64_t word, a, target, data = 0, flagged = 0, more
@@ -128,11 +127,6 @@ cdef int put_with_flag(object ga, object buffer, object flag, object stream) exc
     cdef acp_failure failure, second
     cdef int rc
     cdef acp_engine *e = NULL
-    if stream is not None:
-        wait(started("put", ga, buffer, HANDLE_NULL, True, stream))
-        if flag is not None:
-            put(*word_of(flag))
-        return 0
     try:
         where, value = flag
     except (TypeError, ValueError):
@@ -146,13 +140,15 @@ cdef int put_with_flag(object ga, object buffer, object flag, object stream) exc
         raise_fault("put", lane0)
     target = address(ga, "put")
     value_bytes = (<char *>&word)[:8]
+    if stream is not None:
+        wait(started("put", ga, buffer, HANDLE_NULL, True, stream))
+        put(a, value_bytes)
+        return 0
     try:
         plain_buffer(buffer, &view, False, "put")
     except _errors.DeviceSide as side:  # the device's own thread brings the data: the flag follows
         device_moved("put", target, side.args, True)
-        plain_buffer(value_bytes, &view, False, "put")
-        moved("put", True, a, &view)
-        PyBuffer_Release(&view)
+        put(a, value_bytes)
         return 0
     try:
         e = hold("put")
@@ -215,18 +211,20 @@ def get(ga: Int, buffer: _Buffer, stream=None) -> _Buffer:
 
 
 cdef uint64_t begun(str function, uint64_t ga, void *memory, uint64_t size, uint64_t order,
-                    bint write, bint flag=False) except 0:
+                    bint write, bint flag=False, object stream=None) except 0:
     # Unless the handle is odd the caller holds the memory until the operation is complete.
     cdef uint64_t h = 0
     need(function)  # the buffer may be of a class with Python code
     acp_lane_previous(lane0, acp_get_previous())
     while not h:
+        stream_enter(stream, function)
         if flag:
             h = acp_iput_flag(lane0, ga, memory, order)
         elif write:
             h = acp_iput(lane0, ga, memory, size, order)
         else:
             h = acp_iget(lane0, memory, ga, size, order)
+        stream_leave(stream)
         if not h:
             again(function)
     acp_set_previous(h)
@@ -246,16 +244,14 @@ cdef object started(str function, object ga, object buffer, object order, bint w
         return device_begun(function, a, side.args, o, write, stream)
     if finish is not None:
         PyBuffer_Release(&view)
-        raise ValueError(f"{function}: the buffer is not contiguous; use {function[1:]}, or a "
-                         "contiguous one")
+        other = function[1:] if function[0] == "i" else "no stream"
+        raise ValueError(f"{function}: the buffer is not contiguous; use {other}, or a contiguous one")
     try:
-        stream_enter(stream, function)
-        h = begun(function, a, view.buf, view.len, o, write)
+        h = begun(function, a, view.buf, view.len, o, write, False, stream)
         if not h & 1:
             held[h] = kept(&view)
             drop_held()
     finally:
-        stream_leave(stream)
         PyBuffer_Release(&view)
     return h
 

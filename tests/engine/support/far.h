@@ -535,7 +535,7 @@ static inline int far_copy(void *state, const struct kind_copy *c, struct kind_e
         far.events++;
         far.copies++;
     }
-    if (c->behind) {
+    if (c->behind && rc != KIND_CANNOT) {
         far.events--;
         far_drop(c->behind);
     }
