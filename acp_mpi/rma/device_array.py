@@ -256,30 +256,8 @@ def devices() -> list[Device]:
     `blocks` and `imports` are this process's, of the whole kind. Loads the drivers.
     """
     found = []
-    for (
-        kind,
-        model,
-        reason,
-        number,
-        uuid,
-        active,
-        free,
-        size,
-        blocks,
-        imports,
-    ) in _engine.device_list():
-        name = kind if reason else f"{kind}:{number}"
-        found.append(
-            Device(
-                name,
-                model,
-                "" if reason else uuid.hex(),
-                active,
-                free,
-                size,
-                blocks,
-                imports,
-                reason,
-            )
-        )
+    for each in _engine.device_list():
+        kind, model, reason, number, uuid = each[:5]
+        name, identity = (kind, "") if reason else (f"{kind}:{number}", uuid.hex())
+        found.append(Device(name, model, identity, *each[5:], reason))
     return found

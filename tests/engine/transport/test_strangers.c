@@ -272,6 +272,21 @@ static bool speaks_to(struct town *t, uint32_t slot, uint64_t *acked)
     return open;
 }
 
+/* Has its end of the connection to `slot` a small buffer from now on? That of Linux grows with what earlier connections
+ * to that address were like. */
+static bool sends_little_to(struct town *t, uint32_t slot)
+{
+    acp_engine *e = t->engines[0];
+    int small = 4096;
+    bool done = false;
+    pthread_mutex_lock(&e->lock);
+    for (struct link *link = e->tcp.links; link; link = link->next)
+        if (link->peer->slot == slot && link->wire)
+            done = setsockopt(link->wire->fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small) == 0;
+    pthread_mutex_unlock(&e->lock);
+    return done;
+}
+
 /* The engine that called says what it has to say at once; a peer that claims to have more of it
  * than was sent loses the stream, and hears all of it on the next. */
 static void test_a_session_cannot_acknowledge_what_was_not_sent(struct town *t)
@@ -287,6 +302,7 @@ static void test_a_session_cannot_acknowledge_what_was_not_sent(struct town *t)
     CHECK(setsockopt(t->listeners[10], IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment) == 0);
     for (uint64_t at = 0; at < sizeof buffer; at += 1 << 16)
         CHECK(acp_iput(lane, acp_ga(10, 0, STARTER_OFFSET + at), buffer, 1 << 16, 0));
+    CHECK(sends_little_to(t, 10));
     stranger_accept(t, &s, 10);
     CHECK(stranger_let_prove(&s) && stranger_hear(&s, &f) && f.message.kind == ACP_SESSION);
     m.id = f.message.id;
