@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from acp_mpi.engine import _engine
+from acp_mpi.errors import AddressError
 from acp_mpi.rma.shapes import color_of, extent_of, kind_of
 from acp_mpi.util.overloads import overload
 
@@ -140,10 +141,22 @@ def view(ga: SupportsIndex, shape: Any, dtype: Any = float) -> NDArray[Any]:
     The memory may be its own, memory of `acp.empty` and starter memory of ranks of its node. No
     bytes are copied. AddressError for anything else. After its owner released the memory the array
     reads undefined values, safely.
+
+    Of memory of a device that this process has mapped, or can map, a `DeviceArray`, for kernels to
+    load and store; AddressError says why it cannot. Its owner cannot release that memory before the
+    view is closed or dropped.
     """
     import numpy
 
     kind, extent = kind_of(dtype, "view"), extent_of(shape, "view")
     count = prod(extent)
-    block = _engine.mapped(ga, max(count * kind.itemsize, 1))
+    try:
+        block = _engine.mapped(ga, max(count * kind.itemsize, 1))
+    except AddressError:
+        from acp_mpi.rma.device_array import viewed
+
+        array: NDArray[Any] | None = viewed(ga, extent, kind)
+        if array is None:
+            raise
+        return array
     return numpy.ndarray(extent, kind, buffer=memoryview(block))

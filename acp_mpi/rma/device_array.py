@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from operator import index
 from weakref import WeakSet
 
 from acp_mpi.engine import _engine
@@ -20,16 +21,18 @@ _CUDA = 2
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # of DLPack
 _dropped: list[tuple[Any, int, int, int]] = []  # registrations whose arrays are gone
 _global: WeakSet[_Memory] = WeakSet()  # memory with an address
+_views: WeakSet[_Memory] = WeakSet()  # memory of other ranks, or of arrays of others
 
 
 class _Memory:
     """A block with its address, which its array and all slices of it share."""
 
-    __slots__ = ("__weakref__", "block", "color", "ga", "number", "size")
+    __slots__ = ("__weakref__", "begin", "block", "color", "ga", "number", "size")
 
-    def __init__(self, block: Any, size: int, color: int) -> None:
+    def __init__(self, block: Any, size: int, color: int, ga: int = 0, begin: int = 0) -> None:
         self.block, self.size, self.color = block, size, color
-        self.ga = self.number = 0
+        self.ga, self.begin = ga, begin  # the address of that byte of the block
+        self.number = 0  # of its registration; 0: none here
 
     def address(self) -> int:
         if self.block is None:
@@ -42,11 +45,11 @@ class _Memory:
 
     def close(self) -> None:
         block, ga, self.block, self.ga = self.block, self.ga, None, 0
-        if ga and block is not None:
+        if self.number and ga and block is not None:
             _end(block, ga, self.size, self.number)
 
     def __del__(self) -> None:
-        if self.ga and self.block is not None:
+        if self.number and self.ga and self.block is not None:
             _dropped.append((self.block, self.ga, self.size, self.number))  # a later call ends it
 
 
@@ -65,6 +68,8 @@ def _end_dropped() -> None:
 @on_close
 def _forget_addresses() -> None:
     """Have nobody use the memory, whose addresses have died, or die now; arrays keep it."""
+    for memory in list(_views):
+        memory.close()
     while _dropped:
         block, _, _, number = _dropped.pop()
         _engine.device_drop(block, number)
@@ -104,7 +109,7 @@ class DeviceArray:
     @property
     def ga(self) -> int:
         """The global address of the first byte; the first look makes the memory global."""
-        return self._memory.address() + self._offset
+        return self._memory.address() + self._offset - self._memory.begin
 
     @property
     def closed(self) -> bool:
@@ -116,7 +121,9 @@ class DeviceArray:
             raise AddressError("DeviceArray: the array is closed; make another with acp.empty")
         return self._memory.block
 
-    def _side(self) -> tuple[Any, int, int, Any]:
+    def _side(self, function: str) -> tuple[Any, int, int, Any]:
+        if function == "register_memory" and self._memory in _views:
+            raise ValueError(f"{function}: the array is a view; its address for all is array.ga")
         return self._open(), self._offset, self.nbytes, None
 
     def __len__(self) -> int:
@@ -205,7 +212,7 @@ class DeviceArray:
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else self.device
-        where = f" at {self._memory.ga + self._offset:#x}" if self._memory.ga else ""
+        where = f" at {self.ga:#x}" if self._memory.ga else ""
         return f"<acp_mpi.DeviceArray {self.shape} {self.dtype} on {state}{where}>"
 
 
@@ -226,6 +233,26 @@ def made(
         for at in range(0, array.nbytes, len(part)):
             _engine.put(array.ga + at, part[: array.nbytes - at])
     return array
+
+
+def viewed(ga: Any, extent: tuple[int, ...], kind: Any) -> Any:
+    """Return the array of `acp.view` of device memory; None: it is memory of another sort."""
+    size = max(prod(extent) * kind.itemsize, 1)
+    found = _engine.device_view(ga, size)
+    if isinstance(found, str):
+        _engine.device_list()  # which loads the drivers
+        found = _engine.device_view(ga, size)
+    if isinstance(found, str):
+        raise AddressError(
+            f"view: the device memory at {index(ga):#x} is not mapped here: {found}; put, get and "
+            "copy reach it through its owner"
+        )
+    if found is None:
+        return None
+    block, offset = found
+    memory = _Memory(block, size, 0, index(ga), offset)
+    _views.add(memory)
+    return DeviceArray(memory, offset, extent + kind.shape, kind.base)
 
 
 class Device(Record):

@@ -85,7 +85,7 @@ def _stream(x: Any, shown: Any) -> Any:
 def found(x: Any, function: str) -> tuple[Any, int, int, Any]:
     """Return (block, offset, bytes, stream) of device memory of the program; the block keeps it."""
     if (own := getattr(x, "_side", None)) is not None:
-        side: tuple[Any, int, int, Any] = own()
+        side: tuple[Any, int, int, Any] = own(function)
         return side
     by_interface = hasattr(x, "__cuda_array_interface__")
     kind, number, address, size, stream = (_by_interface if by_interface else _by_dlpack)(

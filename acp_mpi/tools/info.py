@@ -14,7 +14,7 @@ from acp_mpi.engine import _engine
 from acp_mpi.job import membership, runtime
 from acp_mpi.job.rendezvous.announcement import own
 from acp_mpi.rma.device_array import devices
-from acp_mpi.tools import measure, stdout, table
+from acp_mpi.tools import device_roads, measure, stdout, table
 from acp_mpi.util import usage
 
 _ROUNDS = 30
@@ -138,6 +138,14 @@ def _print(
         for to, road, opened, registered, us in one["roads"]:
             rows.append([str(one["rank"]), str(to), road, opened, registered, f"{us:.2f} us"])
     print(table.text(rows))
+    rows = [
+        [str(one["rank"]), str(to), name, reach]
+        for one in everyone
+        for to, name, reach in one["devices"]
+    ]
+    if rows:
+        print("\ndevice memory: from, to, device, how it is reached")
+        print(table.text(rows))
     sys.stdout.flush()
 
 
@@ -156,6 +164,7 @@ def _report(
         if rank == _engine.rank():
             mine["roads"] = _roads()
         _engine.sync()
+    mine["devices"] = device_roads.look()
     everyone = [one for one in calls.allgather(mine) if one is not None]
     nodes: dict[str, list[int]] = {}
     for one in everyone:

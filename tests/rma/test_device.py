@@ -1,12 +1,16 @@
 """Device memory: arrays of other libraries, arrays of ours, and what cannot be done with them."""
 
+import threading
+
 import far
 import numpy as np
 import pytest
+from support import CAN_LOAD
 
 import acp_mpi as acp
 from acp_mpi.engine import _engine
 from acp_mpi.rma import device_memory
+from acp_mpi.tools import device_roads
 
 pytestmark = pytest.mark.mpi
 
@@ -114,7 +118,6 @@ def test_what_does_not_work_is_said_in_words():
     for call in (
         lambda: acp.fetch_add8(array.ga, 1),
         lambda: acp.wait_until(array.ga, "==", 1, timeout=1),
-        lambda: acp.view(array.ga, 8, np.uint64),
         lambda: acp.query_address(array.ga),
     ):
         with pytest.raises(acp.AddressError, match=r"memory of a device.*host memory"):
@@ -132,6 +135,58 @@ def test_what_does_not_work_is_said_in_words():
             acp.empty(8, device=wrong)
     with pytest.raises(ValueError, match="step 1"):
         array[::2]
+
+
+def test_memory_of_another_rank_is_viewed_as_it_is_mapped_here():
+    array = acp.empty(1000, np.int32, device=(far.NUMBER, 0))
+    array.set(np.arange(1000) + acp.rank())
+    place = acp.allgather(array.ga)[peer()] + 40
+    if not CAN_LOAD and acp.procs() > 1:
+        with pytest.raises(acp.AddressError):
+            acp.view(place, 10, np.int32)
+        return
+    view = acp.view(place, (5, 2), np.int32)
+    assert isinstance(view, acp.DeviceArray)
+    assert (view.ga, view.device) == (place, "ext:0")
+    assert (view.get().ravel() == np.arange(10, 20) + peer()).all()
+    with pytest.raises(ValueError, match=r"is a view.*array\.ga"):
+        acp.register_memory(view)
+    acp.sync()
+    address, values = _engine.dlpack_place(view[2:].__dlpack__())[0], np.full(6, -acp.rank(), "i4")
+    far.library().far_poke(address, values.ctypes.data, values.nbytes)  # as a kernel stores
+    acp.put(place, view[4])
+    acp.sync()
+    expected = np.full(10, -((acp.rank() - 1) % acp.procs()))
+    expected[2:4] = np.arange(12, 14) + acp.rank()
+    assert (array.get()[10:20] == expected).all()
+    acp.sync()
+    closing = threading.Thread(target=array.close)
+    closing.start()  # its memory stays until the view is closed, else the process ends
+    far.library().far_peek(address, values.ctypes.data, values.nbytes)
+    assert (values == -acp.rank()).all()
+    view.close()
+    closing.join()
+    assert view.closed
+    acp.sync()
+
+
+def test_why_memory_of_another_rank_is_not_mapped_is_said():
+    others = sorted(set(range(acp.procs())) - {acp.rank()})
+    looks = [device_roads.look()]
+    far.library().far_set(0, 1, 0, 1, 100_000)
+    looks.append(device_roads.look())
+    with acp.empty(8, device=(far.NUMBER, 0)) as array:
+        place = acp.allgather(array.ga)[peer()]
+        far.library().far_set(0, 1, 1, 1, 100_000)
+        for look, reach in zip(looks, ("mapped", "by its owner: this memory cannot"), strict=True):
+            if not CAN_LOAD:
+                reach = "through host memory"
+            assert [rank for rank, name, how in look if name == "ext:0"] == others
+            assert all(how.startswith(reach) for _, name, how in look if name == "ext:0")
+        if CAN_LOAD and acp.procs() > 1:
+            with pytest.raises(acp.AddressError, match="this memory cannot be exported; put, get"):
+                acp.view(place, 8)
+        acp.sync()
 
 
 class Stream:
@@ -238,8 +293,8 @@ def test_contiguous_strides_and_streams_are_understood(monkeypatch):
 
 
 def test_the_devices_are_listed():
-    listed = [each for each in acp.devices() if each.name.startswith("far")]
-    assert [each.name for each in listed] == ["far:0", "far:1"]
+    listed = [each for each in acp.devices() if each.name.startswith("ext")]
+    assert [each.name for each in listed] == ["ext:0", "ext:1"]
     assert listed[0].model == "far device 0"
     assert listed[0].active
     assert listed[0].size == 2 << 20

@@ -41,6 +41,7 @@ int acp_device_adopt(acp_lane *lane, acp_device_place place, uint64_t address, u
                      acp_device_block **block, uint64_t *offset);
 uint64_t acp_device_address(const acp_device_block *block); /* of its first byte, as the kind counts */
 int32_t acp_device_number(const acp_device_block *block);
+int32_t acp_device_type(const acp_device_block *block); /* as DLPack numbers it */
 void acp_device_give(acp_engine *engine, acp_device_block *block);
 /* Makes bytes of it global. The number is for acp_device_drop. */
 int acp_device_register(acp_lane *lane, acp_device_block *block, uint64_t offset, uint64_t size, uint32_t color,
@@ -49,6 +50,10 @@ int acp_device_register(acp_lane *lane, acp_device_block *block, uint64_t offset
  * global, and lets go of the registration's hold of the block. After anything but ACP_OK it is to be called again. */
 int acp_device_drop(acp_engine *engine, acp_device_block *block, uint64_t number, int64_t timeout_ns);
 
+/* The block of device memory of any rank, as this process has it mapped; *offset: where `ga` is in it. It is held, and
+ * its owner waits for acp_device_give before it gives the memory back. ACP_E_DRIVER: this process cannot map it, and the
+ * words say why; another status: it is not device memory of this node. */
+int acp_device_view(acp_lane *lane, acp_ga_t ga, uint64_t size, acp_device_block **block, uint64_t *offset);
 /* As acp_iput and acp_iget, with device memory of this process that need not be global as the local side. */
 acp_handle_t acp_device_iput(acp_lane *lane, acp_ga_t dst, acp_device_block *block, uint64_t offset, uint64_t size,
                              acp_handle_t order);

@@ -10,6 +10,7 @@
 #include "peers/peer.h"
 #include "progress/wait.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -122,17 +123,35 @@ int32_t acp_device_number(const acp_device_block *b)
     return b->block.place.number;
 }
 
-static void block_free(acp_device_block *b)
+acp_device_block *device_block_imported(const struct device_end *end)
 {
+    acp_device_block *b = calloc(1, sizeof *b);
+    if (b)
+        *b = (acp_device_block){.kind = end->kind, .block = *end->block, .uses = 1, .descriptor = -1,
+                                .import = end->import};
+    return b;
+}
+
+static void block_free(acp_engine *e, acp_device_block *b)
+{
+    struct device_end end = {.import = b->import};
     while (b->exports) {
         struct device_export *x = b->exports;
         b->exports = x->next;
         free(x);
     }
-    b->kind->table->release(b->kind->state, &b->block);
+    if (b->import)
+        device_import_done(e, &end);
+    else
+        b->kind->table->release(b->kind->state, &b->block);
     if (b->descriptor >= 0)
         close(b->descriptor);
     free(b);
+}
+
+int32_t acp_device_type(const acp_device_block *b)
+{
+    return b->kind->table->number;
 }
 
 void acp_device_give(acp_engine *e, acp_device_block *b)
@@ -148,7 +167,7 @@ void acp_device_give(acp_engine *e, acp_device_block *b)
     }
     pthread_mutex_unlock(&e->devices.lock);
     if (last)
-        block_free(b);
+        block_free(e, b);
 }
 
 acp_device_block *device_block_find(acp_engine *e, uint64_t serial)
@@ -172,8 +191,10 @@ static void block_ticket(acp_device_block *b)
     if (b->ticketed)
         return;
     int rc = b->kind->table->publish(b->kind->state, &b->block, &b->ticket, &b->descriptor, &fault);
-    if (rc != KIND_OK)
+    if (rc != KIND_OK) {
         b->ticket.how = KIND_BY_NOTHING;
+        snprintf((char *)b->ticket.name, sizeof b->ticket.name, "%.63s", fault.words);
+    }
     b->ticket.kind = (uint8_t)b->kind->table->number;
     b->ticket.descriptor = b->descriptor;
     b->ticketed = true;
@@ -213,7 +234,7 @@ int acp_device_register(acp_lane *lane, acp_device_block *b, uint64_t offset, ui
                         acp_ga_t *ga, uint64_t *number)
 {
     acp_engine *e = lane->engine;
-    if (color >= ACP_COLORS || !size || offset > b->block.size || size > b->block.size - offset)
+    if (b->import || color >= ACP_COLORS || !size || offset > b->block.size || size > b->block.size - offset)
         return lane_fail(lane, ACP_E_ARGUMENT, 0, size);
     lane->fault.status = ACP_E_SYSTEM;
     pthread_mutex_lock(&e->devices.opening);
@@ -361,6 +382,6 @@ void device_block_close(acp_engine *e)
     while (e->devices.blocks) {
         acp_device_block *b = e->devices.blocks;
         e->devices.blocks = b->next;
-        block_free(b);
+        block_free(e, b);
     }
 }

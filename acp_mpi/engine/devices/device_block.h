@@ -34,10 +34,14 @@ struct acp_device_block {
     struct kind_ticket ticket;
     int descriptor;
     struct device_export *exports;
+    struct device_import *import; /* it is a peer's, and in no list; NULL: this process's own */
 };
+
+struct device_end;
 
 /* The block of an export of this process, held; NULL: there is none. */
 acp_device_block *device_block_find(acp_engine *e, uint64_t serial);
+acp_device_block *device_block_imported(const struct device_end *end); /* takes the import over; NULL: no memory */
 void device_block_count(acp_engine *e, const struct device_kind *k, uint32_t *blocks, uint32_t *imports);
 void device_block_reset(acp_engine *e); /* addresses have died; nothing has a block imported */
 void device_block_close(acp_engine *e);

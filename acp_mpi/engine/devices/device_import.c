@@ -4,11 +4,16 @@
 #include "devices/device_import.h"
 #include "base/linux.h"
 #include "core/state/peer.h"
+#include "devices/device_mark.h"
 #include "memory/directory.h"
 #include "peers/peer.h"
 #include "progress/doorbell.h"
 
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define IMPORTS 256u
@@ -25,6 +30,7 @@ struct device_import {
     uint64_t again; /* of a refused one: when it may be tried again, ns */
     uint32_t uses;
     bool making, refused;
+    char why[112]; /* it is refused */
 };
 
 static struct device_import *import_of(const acp_engine *e, const struct peer *p, uint64_t serial)
@@ -125,36 +131,54 @@ static struct device_import *import_oldest(acp_engine *e)
     return oldest;
 }
 
-/* Asks the kind. The bit is set before the region is known to live on: the mark of the caller keeps its owner waiting. */
-static int import_make(acp_lane *lane, struct device_import *i, const struct region *region, acp_ga_t ga)
+static int refuse(struct kind_fault *fault, int rc, const char *words)
 {
-    acp_engine *e = lane->engine;
-    struct peer *p = i->peer;
+    snprintf(fault->words, sizeof fault->words, "%.111s", words);
+    return rc;
+}
+
+/* The pass of a region in the memory of its owner; NULL: it cannot be read, or is another one's by now. */
+static struct device_pass *pass_of(acp_lane *lane, const struct region *region, acp_ga_t ga)
+{
     struct translation t;
     enum reach reach;
-    struct kind_fault fault = {0};
-    int fd = -1, rc = KIND_CANNOT;
-    int found = translate(lane, acp_ga((uint32_t)acp_ga_rank(ga), 0, region->pass), sizeof *i->pass, &t, &reach);
-    if (found != ACP_OK || reach != REACH_LOAD || region->pass % _Alignof(struct device_pass))
-        return KIND_CANNOT;
+    int rc = translate(lane, acp_ga((uint32_t)acp_ga_rank(ga), 0, region->pass), sizeof(struct device_pass), &t, &reach);
+    if (rc != ACP_OK || reach != REACH_LOAD || region->pass % _Alignof(struct device_pass))
+        return NULL;
     struct device_pass *pass = (struct device_pass *)(void *)(t.base + (region->pass - t.position));
+    return atomic_load(&pass->serial) == region->serial ? pass : NULL;
+}
+
+/* Asks the kind. The bit is set before the region is known to live on: the mark of the caller keeps its owner waiting.
+ * KIND_BUSY: it may be asked again. */
+static int import_make(acp_lane *lane, struct device_import *i, const struct region *region, acp_ga_t ga,
+                       struct kind_fault *fault)
+{
+    struct peer *p = i->peer;
+    struct device_pass *pass = pass_of(lane, region, ga);
+    int fd = -1, rc;
+    if (!pass)
+        return refuse(fault, KIND_CANNOT, "its owner's export cannot be read here");
     struct kind_ticket ticket = pass->ticket;
-    i->kind = device_kinds_opened(e, ticket.kind);
-    if (atomic_load(&pass->serial) != region->serial || !i->kind || ticket.how == KIND_BY_NOTHING)
-        return KIND_CANNOT;
+    if (ticket.how == KIND_BY_NOTHING)
+        return refuse(fault, KIND_CANNOT, ticket.name[sizeof ticket.name - 1] ? "" : (const char *)ticket.name);
     i->again = linux_now_ns() + AGAIN_NS;
+    if (!(i->kind = device_kinds_opened(lane->engine, ticket.kind)))
+        return refuse(fault, KIND_BUSY, "this process has no driver for it");
     if (!i->kind->table->active(i->kind->state, ticket.device))
-        return KIND_BUSY;
-    if (ticket.how == KIND_BY_DESCRIPTOR && (fd = linux_pidfd_getfd(p->pidfd, ticket.descriptor)) < 0)
+        return refuse(fault, KIND_BUSY, "this process has no context on the device");
+    if (ticket.how == KIND_BY_DESCRIPTOR && (fd = linux_pidfd_getfd(p->pidfd, ticket.descriptor)) < 0) {
+        snprintf(fault->words, sizeof fault->words, "pidfd_getfd: %.80s", strerror(errno));
         return KIND_CANNOT;
+    }
     i->pass = pass;
     bit_set(pass, p, true);
-    rc = i->kind->table->import(i->kind->state, &ticket, fd, &i->block, &fault);
+    rc = i->kind->table->import(i->kind->state, &ticket, fd, &i->block, fault);
     if (fd >= 0)
         close(fd);
     if (rc == KIND_OK && i->block.size != ticket.size) {
         i->kind->table->release(i->kind->state, &i->block);
-        rc = KIND_CANNOT;
+        rc = refuse(fault, KIND_CANNOT, "the sizes of export and import differ");
     }
     if (rc != KIND_OK)
         bit_set(pass, p, false);
@@ -180,11 +204,13 @@ static int peer_block(acp_lane *lane, const struct region *region, acp_ga_t ga, 
     pthread_mutex_unlock(&e->devices.lock);
     if (oldest)
         import_end(e, oldest);
-    int rc = made ? import_make(lane, made, region, ga) : KIND_OK;
+    struct kind_fault fault = {0};
+    int rc = made ? import_make(lane, made, region, ga, &fault) : KIND_OK;
     pthread_mutex_lock(&e->devices.lock);
     if (made) {
         made->making = false;
         made->refused = rc != KIND_OK;
+        memcpy(made->why, fault.words, sizeof made->why);
         if (made->refused && rc != KIND_BUSY)
             made->again = UINT64_MAX;
     }
@@ -220,6 +246,50 @@ int device_import_find(acp_lane *lane, const struct translation *t, acp_ga_t ga,
         return ACP_OK;
     device_import_done(e, end);
     return lane_fail(lane, ACP_E_DAMAGED, ga, size);
+}
+
+/* Is the import being made by another thread? Else `why`: the reason why it is refused, which then may change. */
+static bool import_pends(acp_engine *e, const struct translation *t, acp_ga_t ga, char why[112])
+{
+    struct region region;
+    bool pends = false;
+    if (region_of(t, ga, &region) != ACP_OK)
+        return false;
+    pthread_mutex_lock(&e->devices.lock);
+    struct device_import *i = import_of(e, t->peer, region.serial);
+    if (i) {
+        pends = i->making;
+        memcpy(why, i->why, sizeof i->why);
+        i->again = i->again == UINT64_MAX ? UINT64_MAX : 0;
+    }
+    pthread_mutex_unlock(&e->devices.lock);
+    return pends;
+}
+
+int acp_device_view(acp_lane *lane, acp_ga_t ga, uint64_t size, acp_device_block **block, uint64_t *offset)
+{
+    acp_engine *e = lane->engine;
+    struct translation t;
+    enum reach reach;
+    struct device_end end;
+    struct kind_fault fault = {0};
+    uint32_t turn;
+    int rc = translate(lane, ga, size, &t, &reach);
+    if (rc != ACP_OK || reach != REACH_DEVICE || !device_mark_enter(e, &t, &turn))
+        return lane_fail(lane, rc != ACP_OK ? rc : ACP_E_UNREGISTERED, ga, size);
+    do {
+        while (t.peer != e->job.own && import_pends(e, &t, ga, fault.words))
+            sched_yield();
+        rc = device_import_find(lane, &t, ga, size, &end);
+    } while (rc == ACP_E_BUSY && import_pends(e, &t, ga, fault.words));
+    device_mark_leave(e, t.peer, turn);
+    if (rc != ACP_OK)
+        return rc == ACP_E_BUSY ? device_kinds_fail(lane, KIND_CANNOT, &fault) : rc;
+    *offset = end.offset;
+    if ((*block = end.own ? end.own : device_block_imported(&end)))
+        return ACP_OK;
+    device_import_done(e, &end);
+    return lane_fail(lane, ACP_E_SYSTEM, ga, size);
 }
 
 void device_import_done(acp_engine *e, struct device_end *end)

@@ -60,7 +60,7 @@ struct kind_ticket {
     int32_t descriptor; /* KIND_BY_DESCRIPTOR: in the exporting process; written by the engine */
     uint64_t size;      /* of the block */
     uint8_t device[16];
-    uint8_t name[64];   /* KIND_BY_NAME, or what `import` needs beside the descriptor */
+    uint8_t name[64];   /* KIND_BY_NAME, or what `import` needs beside the descriptor; KIND_BY_NOTHING: why, in words */
 };
 
 static_assert(sizeof(struct kind_ticket) == 96, "a ticket is 96 bytes in all processes");

@@ -32,6 +32,8 @@ cdef extern from *:
     int acp_device_adopt(acp_lane *, acp_device_place, uint64_t, uint64_t, acp_device_block **, uint64_t *) nogil
     uint64_t acp_device_address(const acp_device_block *)
     int32_t acp_device_number(const acp_device_block *)
+    int32_t acp_device_type(const acp_device_block *)
+    int acp_device_view(acp_lane *, acp_ga_t, uint64_t, acp_device_block **, uint64_t *) nogil
     void acp_device_give(acp_engine *, acp_device_block *) nogil
     int acp_device_register(acp_lane *, acp_device_block *, uint64_t, uint64_t, uint32_t, acp_ga_t *, uint64_t *) nogil
     int acp_device_drop(acp_engine *, acp_device_block *, uint64_t, int64_t) nogil
@@ -44,8 +46,12 @@ cdef class DeviceBlock:
     """A block of device memory: what a driver allocates as a whole. Lives as long as this object."""
     cdef acp_engine *home
     cdef acp_device_block *block
-    cdef readonly int type  # of the device, as DLPack numbers them
     cdef readonly object keep
+
+    @property
+    def type(self) -> int:
+        """The kind of its device, as DLPack numbers it."""
+        return acp_device_type(self.block)
 
     @property
     def address(self) -> int:
@@ -123,7 +129,6 @@ cdef DeviceBlock device_block(str function, int type, int number, bint adopt, ui
     place.kind, place.number, place.context = type, number, NULL
     b.home = engine
     acp_engine_hold(engine)
-    b.type = type
     cdef acp_lane *taken = acp_lane_take(engine)
     cdef acp_lane *lane = lane0 if taken == NULL else taken
     if taken == NULL:
@@ -153,6 +158,25 @@ def device_adopt(str function, type: int, number: int, address: int, size: int, 
     cdef DeviceBlock b = device_block(function, type, number, True, address, size, &offset)
     b.keep = keep
     return b, offset
+
+
+def device_view(ga: int, size: int) -> tuple[DeviceBlock, int] | str | None:
+    """Return the block of device memory of any rank as it is mapped here, and the offset of `ga` there.
+
+    A text says why it cannot be mapped; None: it is not device memory of this node.
+    """
+    cdef DeviceBlock b = DeviceBlock.__new__(DeviceBlock)
+    cdef uint64_t a = address(ga, "view"), n = amount(size, "view"), offset = 0, left
+    cdef char words[112]
+    need("view")
+    b.home = engine
+    acp_engine_hold(engine)
+    if acp_device_view(lane0, a, n, &b.block, &offset) == ACP_OK:
+        return b, offset
+    if acp_lane_fault(lane0).status != ACP_E_DRIVER:
+        return None
+    acp_device_words(engine, words, &left)
+    return words.decode(errors="replace") or "its owner does not say why"
 
 
 def device_register(DeviceBlock block, offset: int, size: int, color: int) -> tuple[int, int]:

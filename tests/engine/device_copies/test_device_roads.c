@@ -140,6 +140,12 @@ static void copy_one(acp_engine *e, acp_lane *lane, const struct end *to, const 
     CHECK(memcmp(was, now, SIZE) == 0);
 }
 
+#if defined(__SANITIZE_THREAD__)
+#define EVERY 5 /* pair: others take minutes there */
+#else
+#define EVERY 1
+#endif
+
 static void all_pairs(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
     unsigned salt = 0;
@@ -150,7 +156,7 @@ static void all_pairs(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane 
                 const struct end *to = &ends[i / ENDS][i % ENDS], *from = &ends[j / ENDS][j % ENDS];
                 bool possible = (to->ga || i / ENDS == caller) && (from->ga || j / ENDS == caller) && (to->ga || from->ga);
                 salt++;
-                if (rank == caller && possible)
+                if (rank == caller && possible && salt % EVERY == 0)
                     copy_one(e, lane, to, from, salt);
             }
         }

@@ -632,7 +632,7 @@ static inline int far_notify(void *state, struct kind_event *x, void (*ring)(voi
 FAR_API const struct kind *far_kind(void)
 {
     static const struct kind kind = {
-        .name = "far", .number = FAR_NUMBER, .open = far_open, .close = far_close, .list = far_list,
+        .name = "ext", .number = FAR_NUMBER, .open = far_open, .close = far_close, .list = far_list,
         .active = far_active, .allocate = far_allocate, .adopt = far_adopt, .release = far_release,
         .publish = far_publish, .import = far_import, .copy = far_copy, .test = far_test, .wait = far_wait,
         .mark = far_mark, .follow = far_follow, .notify = far_notify,
