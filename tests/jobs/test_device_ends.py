@@ -7,6 +7,7 @@ import far
 import launch
 import numpy as np
 import pytest
+from support import CAN_LOAD
 
 import acp_mpi as acp
 
@@ -30,9 +31,16 @@ def begin():
     return tensor, key, array, theirs
 
 
+def views(theirs):
+    """Return views of the memory of the rank on the right; of none where it cannot be mapped."""
+    return [acp.view(each, 100) for each in theirs] if CAN_LOAD else []
+
+
 def outlive_finalize():
-    tensor, key, array, _ = begin()
+    tensor, key, array, theirs = begin()
+    seen = views(theirs)
     acp.finalize()
+    assert all(view.closed for view in seen)
     tensor.free()  # ends the process if anybody has it imported
     assert key.closed
     with pytest.raises(acp.NotInitializedError, match=r"acp\.init"):
@@ -49,8 +57,10 @@ def outlive_finalize():
 
 
 def outlive_reset():
-    tensor, key, array, _ = begin()
+    tensor, key, array, theirs = begin()
+    seen = views(theirs)
     acp.reset((acp.rank() + 1) % acp.procs())
+    assert all(view.closed for view in seen)
     assert key.closed
     tensor.free()
     array.set(acp.rank())
