@@ -3,7 +3,7 @@
     python benchmarks/joining.py [--groups 10 100 1000] [--processes 200] [--rounds 3]
 
 Simulated groups of one rank each all come at once, driven by one process beside the rendezvous,
-which is one of its own: connection, handshake, announcement, and the table, whose check sum is
+which is one of its own: connection, handshake, announcement, and the table, whose code is
 looked at. Then real processes without MPI, from the start of the first until the last has the
 table, and the same processes that end where they would join, in turn. Medians of seconds, and of
 the simulated groups the processor time, too, which others on the machine do not disturb as much.
@@ -27,7 +27,7 @@ from harness import Goal, Row, environment, positive, print_environment, progres
 from acp_mpi.job.rendezvous import handshake, secret
 from acp_mpi.job.rendezvous.address import parse_address
 from acp_mpi.job.rendezvous.announcement import Announcement
-from acp_mpi.job.rendezvous.messages import HEADER_SIZE, Kind, check_payload, message, parse_header
+from acp_mpi.job.rendezvous.messages import Kind
 from acp_mpi.job.rendezvous.secret import job_id
 from acp_mpi.job.rendezvous.server import Server
 from acp_mpi.job.rendezvous.visitor import Talk, Visitor
@@ -37,15 +37,12 @@ MEMBER = "import acp_mpi as acp; acp.init(); print(acp.procs(), flush=True); acp
 STRANGER = "import acp_mpi as acp; acp.init; print(1, flush=True)"
 
 
-def _talk(key: bytes, name: str, tables: list[int]) -> Talk:
-    none = handshake.NO_SLOT
-    job = job_id(key)
-    yield from handshake.client_steps(key, job, handshake.Role.MEMBER, none, none, 0)
+def _talk(visitor: Visitor, key: bytes, name: str, tables: list[int]) -> Talk:
+    none, role = handshake.NO_SLOT, handshake.Role.MEMBER
+    yield from visitor.prove(handshake.calling(key, job_id(key), role, none, none, 0))
     member = Announcement(name, 1, False, ((0, bytes(64)),), TIMEOUT, "simulated")
-    header = yield message(Kind.ANNOUNCE, member.pack()), HEADER_SIZE
-    kind, length, check = parse_header(header)
-    table = yield b"", length
-    check_payload(table, check)
+    visitor.tell(Kind.ANNOUNCE, member.pack())
+    kind, table = yield from visitor.hear()
     assert kind == Kind.TABLE, table
     tables.append(len(table))
 
@@ -69,7 +66,7 @@ def simulate(groups: int, folder: Path) -> tuple[float, float, float]:
         began, own = time.perf_counter(), time.process_time()
         for number in range(groups):
             visitor = Visitor(socket.create_connection(where), "the rendezvous")
-            visitor.begin(_talk(key, f"group-{number:04}", tables))
+            visitor.begin(_talk(visitor, key, f"group-{number:04}", tables))
             selector.register(visitor, selectors.EVENT_READ)
             _turn(selector, 0.0)
         while selector.get_map():

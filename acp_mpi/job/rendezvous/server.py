@@ -13,7 +13,7 @@ from acp_mpi.job.rendezvous.announcement import Announcement
 from acp_mpi.job.rendezvous.arrival import Arrival
 from acp_mpi.job.rendezvous.expectation import Expectation
 from acp_mpi.job.rendezvous.membership import Membership
-from acp_mpi.job.rendezvous.messages import HEADER_SIZE, Kind, check_payload, message, parse_header
+from acp_mpi.job.rendezvous.messages import Kind
 from acp_mpi.job.rendezvous.reception import Reception
 from acp_mpi.job.rendezvous.roll import Roll
 from acp_mpi.job.rendezvous.secret import job_id
@@ -59,7 +59,7 @@ class Server:
         self._door = Reception(listen, self._talk, self._out_of_patience, self._gone)
         self.address = self._door.address
         self._verdict: tuple[int, bytes] | None = None
-        self._last_word = b""  # the verdict in words, and whether sending it has begun
+        self._last_word: tuple[int, bytes] | None = None  # the verdict, once it is being sent
         self._refused, self._closing = 0, False
         self._table = Membership()
         self._outcome: Membership | Exception | None = None
@@ -182,13 +182,11 @@ class Server:
             self._verdict = self._verdict or (Kind.EXPIRED, text.encode())
 
     def _talk(self, visitor: Visitor) -> Talk:
-        yield from handshake.server_steps(self._secret, self._job, handshake.NO_SLOT)
+        yield from visitor.prove(handshake.called(self._secret, self._job))
         self._door.admit(visitor)
-        kind, length, check = parse_header((yield b"", HEADER_SIZE))
+        kind, payload = yield from visitor.hear()
         if kind != Kind.ANNOUNCE:
             raise Error(f"expected an announcement, and a message of kind {kind} came")
-        payload = yield b"", length
-        check_payload(payload, check)
         self._welcome(visitor, Announcement.unpack(payload))
         yield b"", 1  # it has nothing more to say, and leaves
 
@@ -199,11 +197,12 @@ class Server:
         except Error as reason:
             self._refused += 1
             _log.warning("group %r from %s refused: %s", member.name, visitor.address, reason)
-            self._tell(visitor, message(Kind.REFUSED, str(reason).encode()))
+            self._tell(visitor, (Kind.REFUSED, str(reason).encode()))
             return
         if self._verdict is not None and not self._last_word:
             self._tell_all(self._verdict)
         if not entered:
+            assert self._last_word is not None
             self._tell(visitor, self._last_word)
 
     def _enter(self, visitor: Visitor, member: Announcement) -> bool:
@@ -222,14 +221,14 @@ class Server:
             return visitor.waiting is not None
 
     def _tell_all(self, verdict: tuple[int, bytes]) -> None:
-        self._last_word = message(*verdict)
+        self._last_word = verdict
         for visitor in self._door.guests:
             if visitor.waiting is not None:
                 self._tell(visitor, self._last_word)
 
-    def _tell(self, visitor: Visitor, last_word: bytes) -> None:
+    def _tell(self, visitor: Visitor, last_word: tuple[int, bytes]) -> None:
         visitor.waiting = None
-        self._door.tell(visitor, last_word)
+        self._door.tell(visitor, *last_word)
         leave = time.monotonic() + _LEAVE_TIMEOUT
         # the network may be slow; what is on its way is read by one that is stopped, too, later
         self._door.give_until(visitor, max(visitor.deadline, leave) if visitor.unsent else leave)
@@ -242,7 +241,7 @@ class Server:
         with self._lock:
             report = f"waited {member.patience:.1f} s; {self._roll.report()}"
             self._roll.withdraw(member)
-        self._tell(visitor, message(Kind.EXPIRED, report.encode()))
+        self._tell(visitor, (Kind.EXPIRED, report.encode()))
 
     def _gone(self, visitor: Visitor) -> None:
         if (member := visitor.waiting) is not None:

@@ -10,12 +10,16 @@ import socket
 from collections.abc import Generator
 from typing import TypeAlias
 
+from acp_mpi.engine import _engine
+from acp_mpi.job.rendezvous import handshake
 from acp_mpi.job.rendezvous.announcement import Announcement
 from acp_mpi.job.rendezvous.connection import keep_alive
+from acp_mpi.job.rendezvous.messages import CODE_SIZE, HEADER_SIZE, check, message, parse_header
 
 Talk: TypeAlias = Generator[tuple[bytes, int], bytes, None]
 
 _PIECE = 1 << 16
+_AT_ONCE = 8  # pieces
 
 
 class Visitor:
@@ -33,7 +37,8 @@ class Visitor:
         self._talk: Talk | None = None
         self._wanted = 0
         self._in = bytearray()
-        self._out = memoryview(b"")
+        self._out: list[memoryview] = []  # none is empty
+        self._side: _engine.Handshake | None = None
 
     def fileno(self) -> int:
         """Return the descriptor for a selector."""
@@ -55,10 +60,29 @@ class Visitor:
         out, self._wanted = next(talk)
         self.say(out)
 
-    def say(self, data: bytes) -> None:
-        """Send now what can be sent, the rest when a selector says so."""
-        self._out = memoryview(bytes(self._out) + data) if self._out else memoryview(data)
+    def say(self, *pieces: bytes) -> None:
+        """Send now what can be sent, the rest when a selector says so; no piece is copied."""
+        self._out += (memoryview(piece) for piece in pieces if piece)
         self._send()
+
+    def prove(self, side: _engine.Handshake) -> Talk:
+        """Go through a handshake as this side, whose keys the messages have: part of a talk."""
+        self._side = side
+        yield from handshake.steps(side)
+
+    def hear(self) -> Generator[tuple[bytes, int], bytes, tuple[int, bytes]]:
+        """Return the kind and the payload of the next message: part of a talk."""
+        assert self._side is not None
+        header = yield b"", HEADER_SIZE
+        kind, length = parse_header(header)
+        payload = (yield b"", length) if length else b""
+        check(self._side, header, payload, (yield b"", CODE_SIZE))
+        return kind, payload
+
+    def tell(self, kind: int, payload: bytes) -> None:
+        """Send a message; the other side has proved itself."""
+        assert self._side is not None
+        self.say(*message(self._side, kind, payload))
 
     def turn(self) -> bool:
         """Move what can be moved; return whether the talk goes on.
@@ -98,5 +122,8 @@ class Visitor:
     def _send(self) -> None:
         with contextlib.suppress(BlockingIOError):
             while self._out:
-                rest = self._out[self._sock.send(self._out) :]
-                self._out = rest if rest else memoryview(b"")  # an empty rest would keep the whole
+                sent = self._sock.sendmsg(self._out[:_AT_ONCE])
+                while self._out and sent >= len(self._out[0]):
+                    sent -= len(self._out.pop(0))
+                if sent:
+                    self._out[0] = self._out[0][sent:]

@@ -16,7 +16,7 @@ from acp_mpi.errors import Error
 from acp_mpi.job.rendezvous import handshake
 from acp_mpi.job.rendezvous.announcement import Announcement
 from acp_mpi.job.rendezvous.membership import Membership
-from acp_mpi.job.rendezvous.messages import HEADER_SIZE, Kind, check_payload, message, parse_header
+from acp_mpi.job.rendezvous.messages import Kind
 from acp_mpi.job.rendezvous.packing import Reader
 from acp_mpi.job.rendezvous.reception import Reception
 from acp_mpi.job.rendezvous.row import Process
@@ -89,13 +89,11 @@ class Registry:
             self._lose(descriptor)
 
     def _talk(self, visitor: Visitor) -> Talk:
-        yield from handshake.server_steps(self._secret, self._job, handshake.NO_SLOT)
+        yield from visitor.prove(handshake.called(self._secret, self._job))
         self._door.admit(visitor)
         self._door.give_until(visitor, time.monotonic() + _NEVER)
         while True:
-            kind, length, check = parse_header((yield b"", HEADER_SIZE))
-            payload = yield b"", length
-            check_payload(payload, check)
+            kind, payload = yield from visitor.hear()
             if kind == Kind.ANNOUNCE:
                 self._welcome(visitor, Announcement.unpack(payload))
             elif kind == Kind.AWAIT:
@@ -141,7 +139,7 @@ class Registry:
         taken = present.union(self._promised, *self._awaited.values())
         if twice := (wanted - promised) & taken:
             text = f"there is a group {min(twice)!r} in this job already: give it another name"
-            self._door.tell(visitor, message(Kind.REFUSED, text.encode()))
+            self._door.tell(visitor, Kind.REFUSED, text.encode())
             return
         self._awaited[visitor] = wanted - (promised & present)
         self._answer(visitor)
@@ -149,14 +147,14 @@ class Registry:
     def _answer(self, visitor: Visitor) -> None:
         if not self._awaited[visitor]:
             del self._awaited[visitor]
-            self._door.tell(visitor, message(Kind.TABLE, self._newcomers.table.pack()))
+            self._door.tell(visitor, Kind.TABLE, self._newcomers.table.pack())
 
     def _is_awaited(self, name: str) -> bool:
         return name in self._promised.union(*self._awaited.values())
 
     def _tell(self, visitor: Visitor, kind: int, payload: bytes) -> None:
         self._door.give_until(visitor, time.monotonic() + _LEAVE_TIMEOUT)
-        self._door.tell(visitor, message(kind, payload))
+        self._door.tell(visitor, kind, payload)
 
     def _out_of_patience(self, visitor: Visitor) -> None:
         member = visitor.waiting
