@@ -361,8 +361,10 @@ bool channel_notes_poll(acp_lane *lane)
     bool any = atomic_exchange(&e->doors->channels, 0);
     if (e->channels.reap)
         channel_notes_reap(e);
-    if (any)
+    if (any) {
         channel_queue_stir(e);
+        progress_event(e); /* one ring may be for several threads */
+    }
     return any;
 }
 

@@ -235,7 +235,7 @@ struct doors {
     _Alignas(64) _Atomic uint32_t event;
     _Atomic uint32_t dozing;
     _Atomic uint32_t looks; /* for which peers ask */
-    _Atomic uint32_t channels; /* a channel has changed for which a thread of the owner waits */
+    _Atomic uint32_t channels; /* slot + 1 of the last process to change a channel for which a thread waits; 0: seen */
     _Alignas(64) _Atomic uint64_t tail; /* a hint: the state of the cells decides */
     struct attach_line lines[ATTACH_LINES];
     struct barrier_entry barriers[BARRIER_ENTRIES];

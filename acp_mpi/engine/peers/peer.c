@@ -191,9 +191,13 @@ void peer_must_look(acp_engine *e, const struct peer *p, uint32_t at)
     doorbell_ring(e, p);
 }
 
+/* While the mark of this process is there the leader of the peer has been rung, or looks before it sleeps. The mark of
+ * another process does not spare a ring: that process may die, or be stopped, before it rings. */
 void peer_channel_changed(acp_engine *e, const struct peer *p)
 {
-    atomic_store(&p->shm.doors->channels, 1);
+    uint32_t mark = e->self + 1;
+    if (atomic_exchange(&p->shm.doors->channels, mark) == mark)
+        return;
     doorbell_wake(p->shm.doors);
     if (atomic_load(&p->shm.control->asleep))
         doorbell_ring(e, p);
