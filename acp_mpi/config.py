@@ -131,6 +131,7 @@ class Settings:
     rank_of: str = ""
     lifeline: tuple[int, int, int] | None = None
     spawn: bool = False
+    service: bool = False
 
     def __init__(self, given: dict[str, Any]) -> None:
         vars(self).update(given)
@@ -160,6 +161,7 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
     "ACP_HINTS": str,  # read where groups are started: acp_mpi/launch/macprun/hints.py
     "ACP_LIFELINE": _lifeline,  # set by acp_mpi/launch/macprun/guard.py
     "ACP_RANK_OF": str,  # read by acp_mpi/host.py: what a rank starts is not the rank
+    "ACP_SERVICE": _switch,  # of one process: not of the ranks that a program means by all
     "ACP_SPAWN": _switch,  # read when Python starts, too: acp_mpi/spawn/acp_mpi_spawn.pth
 }
 _TESTS = "ACP_TEST_"  # read by the tests, not by the library
@@ -168,7 +170,7 @@ _NO_OPTION = "--acp-secret"
 # Variables that came with the secret name this process; a process that it starts is another one.
 _PLACE = (
     "ACP_SECRET", "ACP_RENDEZVOUS", "ACP_GROUP", "ACP_GROUP_SIZE", "ACP_GROUP_RANK", "ACP_MPI",
-    "ACP_PARENT",
+    "ACP_PARENT", "ACP_SERVICE",
 )  # fmt: skip
 _NOT_INHERITED = (*_PLACE, "ACP_SECRET_FILE", "ACP_MULTIRUN")
 

@@ -157,8 +157,8 @@ def make_on_living(name: str, make: Callable[[list[int]], None], first: int = 0)
 
 
 def _living(first: int) -> list[int]:
-    lost, procs = set(_engine.lost_ranks()), _engine.procs()
-    return [r for r in (*range(first, procs), *range(first)) if r not in lost]
+    absent, procs = {*_engine.lost_ranks(), *_engine.services()}, _engine.procs()
+    return [r for r in (*range(first, procs), *range(first)) if r not in absent]
 
 
 def count_of(function: str, n: Any, most: int = 2**63 - 1, of: str = "elements") -> int:

@@ -94,6 +94,7 @@ static int create(acp_engine *e, acp_fault *fault)
     e->row.memory_fd = e->memory.fd;
     e->row.uid = (uint32_t)geteuid();
     e->row.layout = LAYOUT_VERSION;
+    e->row.flags = e->config.service ? ROW_SERVICE : 0;
     /* Not of the heap: unused slots take no memory. */
     void *ops = mmap(NULL, OPS * sizeof *e->ops.table, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -174,13 +175,15 @@ void acp_engine_row(const acp_engine *e, uint8_t row[ACP_ROW_SIZE])
 static bool crowded(const acp_engine *e)
 {
     cpu_set_t all, set;
-    uint32_t count;
+    uint32_t count, asleep = 0;
     const uint32_t *mates = rank_table_mates(e, &count);
     CPU_ZERO(&all);
-    for (uint32_t i = 0; i < count && count > (uint32_t)CPU_COUNT(&all); i++)
-        if (sched_getaffinity((pid_t)rank_table_row(e, mates[i]).pid, sizeof set, &set) == 0)
+    for (uint32_t i = 0; i < count && count - asleep > (uint32_t)CPU_COUNT(&all); i++)
+        if (rank_table_service(e, mates[i])) /* it sleeps */
+            asleep++;
+        else if (sched_getaffinity((pid_t)rank_table_row(e, mates[i]).pid, sizeof set, &set) == 0)
             CPU_OR(&all, &all, &set);
-    return count > (uint32_t)CPU_COUNT(&all);
+    return count - asleep > (uint32_t)CPU_COUNT(&all);
 }
 
 int acp_engine_join(acp_engine *e, uint32_t count, uint32_t own_slot)
@@ -270,6 +273,15 @@ uint32_t acp_lost_ranks(acp_engine *e, bool accepted, uint32_t *out, uint32_t mo
     for (struct peer *p = NULL; any && (p = peer_next(e, p));)
         if ((accepted ? p->loss_accepted : p->lost || p->left) && count++ < most)
             out[count - 1] = rank_table_rank(e, p->slot);
+    return count;
+}
+
+uint32_t acp_services(const acp_engine *e, uint32_t *out, uint32_t most)
+{
+    uint32_t count = 0;
+    for (uint32_t slot = 0; rank_table_services(e) && slot < e->procs; slot++)
+        if (rank_table_service(e, slot) && count++ < most)
+            out[count - 1] = rank_table_rank(e, slot);
     return count;
 }
 

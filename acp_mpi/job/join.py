@@ -283,6 +283,7 @@ def _join(
             links=LINKS[settings.links],
             path=PATHS[settings.path],
             ptracer=settings.ptrace,
+            service=settings.service,
             peer_timeout=settings.peer_timeout,
             unexpected_max=settings.unexpected_max,
             window_size=window_size,
@@ -294,7 +295,7 @@ def _join(
             part, no_window = window.part()
     except Exception as error:
         failed = error
-    known, agreed = _introduce(process, company, place, failed, not no_window)
+    known, agreed = _introduce(process, company, place, failed, not no_window, settings.service)
     # Ranks of other groups share the memory of the node.
     _engine.lower_limit(_limit(_engine.mates(), heap_size, settings, starter))
     slots = next(member.slots for member in known[0] if member.name == place.group)
@@ -309,6 +310,7 @@ def _introduce(
     place: Meeting,
     failed: Exception | None,
     willing: bool,
+    service: bool,
 ) -> tuple[Known, tuple[bool, bool]]:
     """Let the engine know the members, and return the groups and how many began the job.
 
@@ -332,6 +334,7 @@ def _introduce(
     members, founders = learnt
     own = next(member for member in members if member.name == place.group)
     count, slot = members[-1].slots.stop, own.slots[process.rank]
-    started_together = range(founders) if own.offset < founders else own.slots
+    founded = own.offset < founders and not service
+    started_together = range(founders) if founded else own.slots
     _engine.set_joined(started_together, founders)  # before a loss can be reported
     return learnt, company.enter(table.rows, count, slot, willing)

@@ -36,10 +36,13 @@ def job() -> Job:
     return _job
 
 
-def ranks() -> list[int]:
-    """Return the ranks that live, as far as this process knows."""
+def ranks(*, services: bool = False) -> list[int]:
+    """Return the ranks that live, as far as this process knows.
+
+    `services`: with the ranks of services, as of a delegate, which no other call means by all.
+    """
     lost = set(_engine.lost_ranks())
-    return [r for r in range(_engine.procs()) if r not in lost]
+    return _but(lost if services else lost.union(_engine.services()))
 
 
 def refresh() -> list[int]:
@@ -53,8 +56,11 @@ def refresh() -> list[int]:
     learn_of_newcomers()
     _engine.widen()
     lifecycle.refresh()
-    accepted = set(_engine.lost_ranks(accepted=True))
-    return [r for r in range(_engine.procs()) if r not in accepted]
+    return _but({*_engine.lost_ranks(accepted=True), *_engine.services()})
+
+
+def _but(these: set[int]) -> list[int]:
+    return [r for r in range(_engine.procs()) if r not in these]
 
 
 def learn_of_newcomers() -> None:
@@ -92,10 +98,9 @@ def group(name: str | None = None) -> Group:
 def say_who_is_missing() -> None:
     """Log what the other ranks do while this one has waited for a minute."""
     here = _engine.rank()
-    lost = set(_engine.lost_ranks())
     states: list[str] = []
-    for r in range(_engine.procs()):
-        if r == here or r in lost:
+    for r in ranks():
+        if r == here:
             continue
         if len(states) == 16:
             break

@@ -238,9 +238,13 @@ def _meet_the_living(function: str, purpose: int) -> None:
             continue
 
 
+def _is_alone() -> bool:
+    return _engine.procs() - len(_engine.services()) <= 1
+
+
 def _where() -> str:
     """Return which of several ranks this process is; "" of one that is alone."""
-    if not is_initialized() or _engine.procs() == 1:
+    if not is_initialized() or _is_alone():
         return ""
     here = f"{os.uname().nodename}, pid {os.getpid()}"
     return f"on rank {_engine.rank()} of {_engine.procs()} ({here})"
@@ -270,7 +274,7 @@ def _ending_the_group_after(before: Callable[..., Any]) -> Callable[..., Any]:
         kind: type[BaseException], value: BaseException, traceback: TracebackType | None
     ) -> None:
         exit.show(before, value.with_traceback(traceback), _where())
-        if is_initialized() and _engine.procs() > 1:
+        if is_initialized() and not _is_alone():
             if issubclass(kind, PeerLostError):
                 time.sleep(_MOURNING)
             end_group(_INTERRUPTED if issubclass(kind, KeyboardInterrupt) else 1)
@@ -311,14 +315,26 @@ def reset(rank: int) -> None:
     _engine.demand("reset")
     _engine.complete()
     _engine.meet("reset", _EXCHANGE)
-    has_grown = len(_engine.together()) < _engine.procs()  # one rank alone may know that
-    told = [said or (None, False) for said in allgather((rank, has_grown), "reset")]
-    if any(grown for _, grown in told):
+    services = _engine.services()
+    for service in services:  # of which this rank may know nothing else
+        _engine.doing(service)
+    lost = _engine.lost_ranks()
+    has_grown = len(_engine.together()) + len(services) < _engine.procs()  # one rank may know that
+    serving = next((r for r in services if r not in lost), None)
+    told = [said or (None, False, None) for said in allgather((rank, has_grown, serving), "reset")]
+    if any(grown for _, grown, _ in told):
         raise Error(
             "reset: ranks have joined since this job began; call acp.refresh() on all ranks first"
         )
-    wanted = [own for own, _ in told]  # as it is: what is none must be refused on all ranks
-    for gone in _engine.lost_ranks():
+    if served := next((service for *_, service in told if service is not None), None):
+        raise Error(
+            f"reset: rank {served} is a service of this job, and addresses that it has would die: "
+            "end it first"
+        )
+    wanted: list[Any] = list(range(_engine.procs()))
+    for here, (own, *_) in zip(_engine.together(), told, strict=True):
+        wanted[here] = own  # as it is: what is none must be refused on all ranks
+    for gone in lost:
         wanted[gone] = gone
     slots = [0] * len(wanted)
     for old, new in enumerate(_permutation(wanted)):

@@ -113,6 +113,7 @@ typedef struct acp_config {
     uint32_t window_committed; /* all of it, for life: a network pins the memory of a window */
     uint32_t path;          /* acp_path */
     uint32_t links;         /* acp_protection; to encrypt takes OpenSSL's libcrypto, for mac it is used where it is faster */
+    uint32_t service;       /* not a rank that the program means by all */
     uint32_t ptracer;       /* let peers of the node reach registered memory at once */
     uint64_t peer_timeout_ns;
     acp_map_fn map;         /* NULL: the memory files of the peers */
@@ -320,6 +321,9 @@ uint32_t acp_lost_ranks(acp_engine *engine, bool accepted, uint32_t *out, uint32
 uint32_t acp_losses(const acp_engine *engine); /* ranks that have died, or left though they were needed */
 bool acp_lives(acp_engine *engine, uint32_t rank); /* as far as this process knows */
 void acp_refresh(acp_engine *engine);
+/* Number of services among the known ranks, and the first `most` of them. They count in no set of all members, and their
+ * end is no loss. */
+uint32_t acp_services(const acp_engine *engine, uint32_t *out, uint32_t most);
 int acp_peer_doing(acp_engine *engine, uint32_t rank, acp_doing *doing);
 /* The errno for which it cannot open a connection, for want of something of its own; 0: none. */
 int acp_shortage(acp_engine *engine);

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define LAYOUT_MAGIC 0x314d454d50434121ull /* "!ACPMEM1" */
-#define LAYOUT_VERSION 34 /* a byte; of all that processes share or send to each other */
+#define LAYOUT_VERSION 35 /* a byte; of all that processes share or send to each other */
 
 /* The largest pages that a kernel of this processor may have: mappings begin at a multiple, on all hosts of a job
  * alike. On aarch64 kernels are built with 4, 16 or 64 KiB. */
@@ -54,19 +54,23 @@ struct row {
     uint32_t uid;
     uint16_t port; /* of its links, network order */
     uint8_t layout;
-    uint8_t six; /* the last 16 bytes of `addresses` are an IPv6 address */
+    uint8_t flags; /* ROW_SIX and so on */
     uint8_t addresses[20]; /* IPv4, until a zero one; none: it is reached on its host only */
     uint32_t host; /* equal: reached by the loopback interface */
 };
 
 static_assert(sizeof(struct row) == 64, "a row is 64 bytes");
 
+#define ROW_SIX 1u /* the last 16 bytes of `addresses` are an IPv6 address */
+#define ROW_SAME_HOST 2u /* in a table only: the member is on its host */
+#define ROW_SERVICE 4u /* a service of the job: not one of the ranks that the program means by all */
+
 /* The table of a node: this head, then four arrays with room for every possible rank. A row there has no `host`: all
- * readers of the table are on one, and `six` tells whether the member is, too. */
+ * readers of the table are on one, and its flags tell whether the member is, too. */
 struct table_head {
     uint64_t magic;
     uint32_t version;
-    uint32_t spare;
+    _Atomic uint32_t services; /* rows of services, at the most */
     uint64_t nonce; /* of the process that made it */
     uint64_t node;
     _Atomic uint32_t count; /* of rows; the other arrays may be ahead of it */
@@ -83,8 +87,6 @@ struct table_head {
 #define TABLE_MATES (TABLE_FIRSTS + 4ull * (ACP_RANKS_MAX + 1)) /* the slots of this node */
 #define TABLE_SLOTS (TABLE_MATES + 4ull * (ACP_RANKS_MAX + 1)) /* of the ranks, after a reset */
 #define TABLE_SIZE (TABLE_SLOTS + 4ull * (ACP_RANKS_MAX + 1))
-#define TABLE_SIX 1u
-#define TABLE_SAME_HOST 2u
 
 static_assert(TABLE_ROW == 60, "a row of the table is 60 bytes");
 static_assert(sizeof(struct table_head) <= TABLE_ROWS, "the head ends before the rows");

@@ -349,9 +349,11 @@ static uint32_t keeper(acp_engine *e, const uint64_t key[2])
 {
     uint32_t first = (uint32_t)(key[0] % e->job.founders), past = 0;
     pthread_mutex_lock(&e->lock);
-    while (past < e->job.founders &&
-           peer_of_slot(e, rank_slot_of(e, (first + past) % e->job.founders))->loss_accepted)
-        past++;
+    for (uint32_t slot; past < e->job.founders; past++) {
+        slot = rank_slot_of(e, (first + past) % e->job.founders);
+        if (!rank_table_service(e, slot) && !peer_of_slot(e, slot)->loss_accepted)
+            break;
+    }
     pthread_mutex_unlock(&e->lock);
     return rank_slot_of(e, (first + past) % e->job.founders);
 }

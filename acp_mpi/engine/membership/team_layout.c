@@ -1,5 +1,5 @@
 /* Members of a team, and their layout over nodes. For the set of everybody no member is stored: it is all slots but
- * the few that are lost. */
+ * the few that are lost, or services. */
 #include "membership/team_layout.h"
 #include "core/rank_slot.h"
 #include "core/state/peer.h"
@@ -66,6 +66,12 @@ static struct cursor cursor_begin(const struct party *p)
     return (struct cursor){.party = p, .at = p->slots ? 0 : p->all.low};
 }
 
+static bool loss_accepted(acp_engine *e, const struct party *p, uint32_t slot)
+{
+    const struct peer *peer = p->losses ? peer_known(e, slot) : NULL;
+    return peer && peer->loss_accepted;
+}
+
 static bool take_listed(acp_engine *e, struct party *p, const uint32_t *ranks, uint32_t count)
 {
     p->slots = malloc(count * sizeof *p->slots + 1);
@@ -75,8 +81,7 @@ static bool take_listed(acp_engine *e, struct party *p, const uint32_t *ranks, u
     memcpy(p->ranks, ranks, count * sizeof *ranks);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = rank_slot_of(e, ranks[i]);
-        struct peer *peer = e->job.absent ? peer_known(e, slot) : NULL;
-        if (!peer || !peer->loss_accepted)
+        if (!loss_accepted(e, p, slot))
             p->slots[p->count++] = slot;
     }
     qsort(p->slots, p->count, sizeof *p->slots, compare_slots);
@@ -85,13 +90,13 @@ static bool take_listed(acp_engine *e, struct party *p, const uint32_t *ranks, u
 
 static bool take_everyone(acp_engine *e, struct party *p)
 {
-    p->absent = malloc(p->losses * sizeof *p->absent + 1); /* rising */
+    uint32_t services = e->config.service ? 0 : rank_table_services(e), most = p->losses + services;
+    p->absent = malloc(most * sizeof *p->absent + 1); /* rising */
     if (!p->absent)
         return false;
-    for (struct peer *peer = NULL; p->losses && (peer = peer_next(e, peer));)
-        if (peer->loss_accepted && peer->slot >= p->all.low && peer->slot < p->all.high &&
-            p->absences < p->losses)
-            p->absent[p->absences++] = peer->slot;
+    for (uint32_t slot = p->all.low; most && slot < p->all.high; slot++)
+        if (((services && rank_table_service(e, slot)) || loss_accepted(e, p, slot)) && p->absences < most)
+            p->absent[p->absences++] = slot;
     p->count = p->all.high - p->all.low - p->absences;
     return true;
 }
@@ -103,8 +108,11 @@ static bool lists_everyone(acp_engine *e, const struct party *p)
     if (!p->count || p->slots[0] < p->all.low || p->slots[p->count - 1] >= p->all.high ||
         !take_everyone(e, &all))
         return false;
+    bool same = p->count == all.count;
+    for (uint32_t i = 0; i < all.absences; i++)
+        same &= !team_layout_has(p, all.absent[i]); /* a service that is named */
     free(all.absent);
-    return p->count == all.count;
+    return same;
 }
 
 struct place_of {

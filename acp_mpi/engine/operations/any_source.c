@@ -178,7 +178,7 @@ void any_source_watch(acp_engine *e, const acp_sources *s)
         struct peer *p = NULL;
         if (s ? newcomers_find(e, s->ranks[i]) : count <= WATCHED_MOST)
             p = peer_of_slot(e, s ? rank_slot_of(e, s->ranks[i]) : i);
-        if (p && count <= WATCHED_MOST)
+        if (p && count <= WATCHED_MOST && (s || !rank_table_service(e, i)))
             link_watch(e, p, FLOW_COLOR);
     }
     if (count > WATCHED_MOST) {
@@ -216,6 +216,8 @@ static int all_gone(acp_engine *e, const acp_sources *s)
         if (s && s->ranks[i] >= e->procs)
             return ACP_OK; /* not known yet */
         uint32_t slot = s ? rank_slot_of(e, s->ranks[i]) : i;
+        if (!s && rank_table_service(e, slot))
+            continue;
         int one = slot == e->self ? gone : gone_of(e, slot);
         if (slot != e->self && one == ACP_OK)
             return ACP_OK;

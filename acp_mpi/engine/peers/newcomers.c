@@ -140,7 +140,8 @@ struct message newcomers_leaving(const acp_engine *e, uint64_t word)
 void acp_engine_widen(acp_engine *e)
 {
     pthread_mutex_lock(&e->space);
-    e->job.everybody = (struct span){0, e->procs};
+    if (!e->config.service) /* by all it means those that ended up with it */
+        e->job.everybody = (struct span){0, e->procs};
     pthread_mutex_unlock(&e->space);
 }
 

@@ -106,12 +106,13 @@ struct peer *peer_next(acp_engine *e, struct peer *after)
     return found;
 }
 
-/* The death of a peer outside `everybody` counts as a loss only if we have used it. A peer that ends in order
+/* The death of a peer outside `everybody` counts as a loss only if we have used it, that of a service never. A peer that ends in order
  * announces that only to ranks it is in touch with itself; its control page has the fact, too. */
 static bool is_missed(const acp_engine *e, const struct peer *p)
 {
     bool used = p->relation == RELATION_NODE || p->met;
-    return !p->left && (span_has(e->job.everybody, p->slot) || (used && !peer_left(p)));
+    return !p->left && !(p->row.flags & ROW_SERVICE) &&
+           (span_has(e->job.everybody, p->slot) || (used && !peer_left(p)));
 }
 
 void peer_mark_lost(acp_engine *e, struct peer *p)

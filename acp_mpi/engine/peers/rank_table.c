@@ -22,12 +22,22 @@ uint64_t rank_table_node(const acp_engine *e, uint32_t slot)
     return node;
 }
 
+bool rank_table_service(const acp_engine *e, uint32_t slot)
+{
+    return rank_table_bytes(e, slot)[offsetof(struct row, flags)] & ROW_SERVICE;
+}
+
+uint32_t rank_table_services(const acp_engine *e)
+{
+    return e->job.table.head->services;
+}
+
 static struct row unpack(const acp_engine *e, const unsigned char *packed)
 {
     struct row row;
     memcpy(&row, packed, TABLE_ROW);
-    row.host = row.six & TABLE_SAME_HOST ? e->config.host : ~e->config.host;
-    row.six &= TABLE_SIX;
+    row.host = row.flags & ROW_SAME_HOST ? e->config.host : ~e->config.host;
+    row.flags &= (uint8_t)~ROW_SAME_HOST;
     return row;
 }
 
@@ -52,7 +62,8 @@ bool rank_table_read(const acp_engine *e, int fd, uint32_t first, struct row *ro
 void rank_table_pack(const acp_engine *e, const struct row *row, unsigned char *out)
 {
     struct row packed = *row;
-    packed.six = (row->six ? TABLE_SIX : 0) | (row->host == e->config.host ? TABLE_SAME_HOST : 0);
+    packed.flags &= ROW_SIX | ROW_SERVICE;
+    packed.flags |= row->host == e->config.host ? ROW_SAME_HOST : 0;
     memcpy(out, &packed, TABLE_ROW);
 }
 

@@ -16,6 +16,8 @@ void rank_table_free(acp_engine *e); /* the mapping */
 bool rank_table_genuine(const acp_engine *e, int fd, uint32_t uid, uint64_t nonce);
 struct row rank_table_row(const acp_engine *e, uint32_t slot);
 uint64_t rank_table_node(const acp_engine *e, uint32_t slot);
+bool rank_table_service(const acp_engine *e, uint32_t slot);
+uint32_t rank_table_services(const acp_engine *e); /* how many, at the most, also beyond procs */
 bool rank_table_read(const acp_engine *e, int fd, uint32_t first, struct row *rows, uint32_t count);
 /* Slots below procs, rising: the lowest of each node, and those of this node. */
 const uint32_t *rank_table_firsts(const acp_engine *e, uint32_t *count);

@@ -81,7 +81,7 @@ struct scratch {
 static int append_with(acp_engine *e, uint32_t first, const struct row *rows, uint32_t count,
                        struct scratch *scratch, uint32_t mask)
 {
-    uint32_t had_nodes, had_mates, nodes = 0, mates = 0;
+    uint32_t had_nodes, had_mates, nodes = 0, mates = 0, services = 0;
     /* Below `first`: a writer that died may have left more. */
     const uint32_t *firsts = rank_table_below(e, TABLE_FIRSTS, e->job.table.head->nodes, first, &had_nodes);
     rank_table_below(e, TABLE_MATES, e->job.table.head->mates, first, &had_mates);
@@ -94,6 +94,7 @@ static int append_with(acp_engine *e, uint32_t first, const struct row *rows, ui
             scratch->firsts[nodes++] = first + i;
         if (rows[i].node == e->config.node)
             scratch->mates[mates++] = first + i;
+        services += (rows[i].flags & ROW_SERVICE) != 0;
     }
     int fd = e->job.table.fd;
     if (linux_file_write(fd, TABLE_ROWS + (uint64_t)first * TABLE_ROW, scratch->packed,
@@ -104,6 +105,7 @@ static int append_with(acp_engine *e, uint32_t first, const struct row *rows, ui
     struct table_head *head = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (head == MAP_FAILED)
         return ACP_E_SYSTEM;
+    atomic_fetch_add(&head->services, services); /* a writer that died may have added, too */
     atomic_store(&head->nodes, had_nodes + nodes);
     atomic_store(&head->mates, had_mates + mates);
     atomic_store(&head->count, first + count);
@@ -131,8 +133,8 @@ static int rows_append(acp_engine *e, uint32_t first, const struct row *rows, ui
 /* Equal but for the flag of the same host, which rows from another host do not have. */
 static bool same_member(unsigned char *packed, const unsigned char *there)
 {
-    size_t six = offsetof(struct row, six);
-    packed[six] = (packed[six] & TABLE_SIX) | (there[six] & TABLE_SAME_HOST);
+    size_t flags = offsetof(struct row, flags);
+    packed[flags] = (uint8_t)((packed[flags] & ~ROW_SAME_HOST) | (there[flags] & ROW_SAME_HOST));
     return memcmp(packed, there, TABLE_ROW) == 0;
 }
 

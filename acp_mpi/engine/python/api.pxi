@@ -70,6 +70,7 @@ cdef extern from "core/engine.h" nogil:
         char interfaces[256]
         uint32_t path
         uint32_t links
+        uint32_t service
         uint32_t ptracer
         uint64_t window_size
         uint32_t window_committed
@@ -192,6 +193,7 @@ cdef extern from "core/engine.h" nogil:
     uint32_t acp_losses(const acp_engine *)
     bint acp_lives(acp_engine *, uint32_t)
     uint32_t acp_lost_ranks(acp_engine *, bint, uint32_t *, uint32_t)
+    uint32_t acp_services(const acp_engine *, uint32_t *, uint32_t)
     void acp_refresh(acp_engine *)
     int acp_peer_doing(acp_engine *, uint32_t, acp_doing *)
     int acp_shortage(acp_engine *)

@@ -6,14 +6,15 @@ from libc.string cimport memcpy, memset
 
 
 def create(*, bytes secret, bytes job, node: int, memory_limit: int, starter_size: int, host: int,
-           wide: bool, bytes interfaces, links: int, path: int, ptracer: bool, peer_timeout: float,
-           unexpected_max: int, window_size: int, window_committed: bool) -> None:
+           wide: bool, bytes interfaces, links: int, path: int, ptracer: bool, service: bool,
+           peer_timeout: float, unexpected_max: int, window_size: int, window_committed: bool) -> None:
     """Make the engine of this process; `join` gives it the members.
 
     `secret` has 32 bytes, `job` 16; `wide` says that the job spans hosts, `interfaces` on which
     networks others may connect then (b"eth0,ib0", b"" all); `links` is a number of acp_protection;
     sizes in bytes, `peer_timeout` in seconds; `unexpected_max`: bytes of messages kept, 0 for a
-    default; the window part is committed at once, or sparse. Raises HeapFullError before anything is
+    default; the window part is committed at once, or sparse; a `service` is none of the ranks that programs
+    mean by all. Raises HeapFullError before anything is
     touched if the memory limit is beyond the machine's.
     """
     global engine, lane0, forked
@@ -33,6 +34,7 @@ def create(*, bytes secret, bytes job, node: int, memory_limit: int, starter_siz
     config.path = path
     config.links = links
     config.ptracer = ptracer
+    config.service = service
     config.window_size = window_size
     config.window_committed = window_committed
     config.peer_timeout_ns = <uint64_t>(peer_timeout * 1e9)
@@ -165,7 +167,8 @@ def widen() -> None:
     global everybody
     need("refresh")
     acp_engine_widen(engine)
-    everybody = range(acp_procs(engine))
+    if acp_rank(engine) not in services():  # to a service it is those that joined with it
+        everybody = range(acp_procs(engine))
 
 
 cdef object everybody = None  # a range of slots; None: all that joined at first
@@ -174,9 +177,9 @@ cdef object everybody = None  # a range of slots; None: all that joined at first
 def together() -> Sequence[int]:
     """Return the ranks that `sync` waits for, rising: those that joined together, or all known."""
     need("sync")
-    if everybody is None:
-        return range(acp_procs(engine))
-    return sorted(ranks_of(everybody))
+    ranks = range(acp_procs(engine)) if everybody is None else sorted(ranks_of(everybody))
+    others = services()
+    return ranks if not others or acp_rank(engine) in others else [r for r in ranks if r not in others]
 
 
 def mates() -> int:
@@ -309,10 +312,25 @@ def lost_ranks(*, bint accepted=False) -> list[int]:
     return result
 
 
+def services() -> list[int]:
+    """Return the list of ranks known here that are services: `sync` and the like do without them."""
+    need("ranks")
+    cdef uint32_t n = acp_services(engine, NULL, 0), i
+    if n == 0:
+        return []
+    cdef uint32_t *ranks = <uint32_t *>c_malloc(n * sizeof(uint32_t))
+    if ranks == NULL:
+        raise MemoryError
+    n = min(acp_services(engine, ranks, n), n)
+    result = sorted([ranks[i] for i in range(n)])
+    c_free(ranks)
+    return result
+
+
 def losses() -> int:
     """Return how many ranks are lost: they have died, or left though this process needed them.
 
-    `refresh` does not lower it.
+    `refresh` does not lower it, the end of a service does not raise it.
     """
     need("losses")
     return acp_losses(engine)

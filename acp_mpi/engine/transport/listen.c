@@ -62,14 +62,14 @@ static void gather(acp_engine *e)
             at += sizeof a;
         }
     }
-    for (i = all; i && at <= row->addresses + SIX_OFFSET && !row->six; i = i->ifa_next) {
+    for (i = all; i && at <= row->addresses + SIX_OFFSET && !(row->flags & ROW_SIX); i = i->ifa_next) {
         if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET6 || !(i->ifa_flags & IFF_UP) ||
             !listed(e->config.interfaces, i->ifa_name))
             continue;
         struct in6_addr a = ((struct sockaddr_in6 *)(void *)i->ifa_addr)->sin6_addr;
         if (usable6(&a)) {
             memcpy(row->addresses + SIX_OFFSET, &a, sizeof a);
-            row->six = 1;
+            row->flags |= ROW_SIX;
         }
     }
     freeifaddrs(all);
@@ -77,17 +77,17 @@ static void gather(acp_engine *e)
 
 static uint32_t count_of(const struct row *row)
 {
-    uint32_t fours = 0, most = row->six ? SIX_OFFSET / 4 : sizeof row->addresses / 4;
+    uint32_t fours = 0, most = row->flags & ROW_SIX ? SIX_OFFSET / 4 : sizeof row->addresses / 4;
     static const unsigned char none[4];
     while (fours < most && memcmp(row->addresses + 4 * fours, none, 4))
         fours++;
-    return fours + (row->six != 0);
+    return fours + ((row->flags & ROW_SIX) != 0);
 }
 
 static socklen_t address_of(const struct row *row, uint32_t index, struct sockaddr_storage *s)
 {
     memset(s, 0, sizeof *s);
-    if (row->six && index + 1 == count_of(row)) {
+    if (row->flags & ROW_SIX && index + 1 == count_of(row)) {
         struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)(void *)s;
         in6->sin6_family = AF_INET6;
         in6->sin6_port = row->port;
@@ -127,12 +127,12 @@ static int listen_on(const struct sockaddr_storage *s, socklen_t size)
 
 static void leave_out(struct row *row, uint32_t index)
 {
-    if (row->six && index + 1 == count_of(row)) {
+    if (row->flags & ROW_SIX && index + 1 == count_of(row)) {
         memset(row->addresses + SIX_OFFSET, 0, sizeof(struct in6_addr));
-        row->six = 0;
+        row->flags &= (uint8_t)~ROW_SIX;
         return;
     }
-    size_t fours = row->six ? SIX_OFFSET : sizeof row->addresses, at = (index + 1) * sizeof(struct in_addr);
+    size_t fours = row->flags & ROW_SIX ? SIX_OFFSET : sizeof row->addresses, at = (index + 1) * sizeof(struct in_addr);
     memmove(row->addresses + at - sizeof(struct in_addr), row->addresses + at, fours - at);
     memset(row->addresses + fours - sizeof(struct in_addr), 0, sizeof(struct in_addr));
 }
@@ -208,8 +208,9 @@ static bool is_neighbour(const acp_engine *e, const struct sockaddr_storage *s, 
     const uint32_t *firsts = e->job.table.base ? rank_table_firsts(e, &count) : NULL;
     for (uint32_t i = 0; i < count; i++) {
         struct row row = rank_table_row(e, firsts[i]);
-        uint32_t fours = count_of(&row) - row.six;
-        bool found = s->ss_family == AF_INET6 && row.six &&
+        bool six = row.flags & ROW_SIX;
+        uint32_t fours = count_of(&row) - six;
+        bool found = s->ss_family == AF_INET6 && six &&
                      !memcmp(row.addresses + SIX_OFFSET, source, sizeof(struct in6_addr));
         for (uint32_t k = 0; k < fours && !found && s->ss_family == AF_INET; k++)
             found = !memcmp(row.addresses + 4 * k, source, sizeof(struct in_addr));

@@ -9,6 +9,7 @@ from acp_mpi.job.rendezvous.membership import ROW_SIZE
 
 _ROW = struct.Struct("<QQQIiIHBB20sI")
 assert _ROW.size == ROW_SIZE
+_SIX = 1  # ROW_SIX
 
 
 def nonce(row: bytes) -> int:
@@ -19,11 +20,11 @@ def nonce(row: bytes) -> int:
 
 def endpoints(row: bytes, host: int) -> list[tuple[str, int]]:
     """Return the addresses and ports of a process's links, as processes of `host` reach them."""
-    *_, port, _, six, addresses, its_host = _ROW.unpack(row)
+    *_, port, _, flags, addresses, its_host = _ROW.unpack(row)
     port = _socket.ntohs(port)
     if its_host == host:
         return [("127.0.0.1", port)]
-    fours, sixes = (addresses[:4], addresses[4:]) if six else (addresses, b"")
+    fours, sixes = (addresses[:4], addresses[4:]) if flags & _SIX else (addresses, b"")
     parts = (fours[at : at + 4] for at in range(0, len(fours), 4))
     found = [_socket.inet_ntop(_socket.AF_INET, part) for part in parts if any(part)]
     if sixes:

@@ -22,6 +22,7 @@
 #endif
 
 static uint32_t cluster_links; /* acp_protection of the engines to come */
+static uint32_t cluster_services; /* a bit for each of them that is a service */
 
 struct cluster {
     uint32_t count;
@@ -52,6 +53,7 @@ static inline void cluster_create(struct cluster *c, uint32_t count, uint32_t no
                              .map = shared ? cluster_map : NULL, .map_context = c};
         acp_fault fault;
         config.links = cluster_links;
+        config.service = cluster_services >> i & 1;
         memset(config.secret, 7, sizeof config.secret);
         memset(config.job, 9, sizeof config.job);
         int rc = acp_engine_create(&config, &c->engines[i], &fault);

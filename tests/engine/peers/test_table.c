@@ -40,7 +40,7 @@ static void engine_end(acp_engine *e)
 static struct row simulated(uint32_t slot)
 {
     uint64_t node = HERE + slot / 64;
-    return (struct row){.nonce = 1000000 + slot, .node = node, .pid = slot, .six = slot & 1,
+    return (struct row){.nonce = 1000000 + slot, .node = node, .pid = slot, .flags = slot & 1 ? ROW_SIX : 0,
                         .host = node % 3 == 1 ? 5 : (uint32_t)node, .addresses = {(uint8_t)slot}};
 }
 
@@ -75,7 +75,7 @@ static bool has_row(acp_engine *e, uint32_t slot)
 {
     struct row expected = simulated(slot), row = rank_table_row(e, slot);
     return slot < e->job.table.head->count && row.nonce == expected.nonce &&
-           row.node == expected.node && row.six == expected.six && row.pid == expected.pid &&
+           row.node == expected.node && row.flags == expected.flags && row.pid == expected.pid &&
            (row.host == 5) == (expected.host == 5) && row.addresses[0] == expected.addresses[0];
 }
 

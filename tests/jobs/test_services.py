@@ -1,0 +1,101 @@
+"""Services: ranks that a program does not mean when it means all."""
+
+import os
+import signal
+
+import launch
+import pytest
+from growing import await_leave, await_words, give_leave, newcomer, say_word
+
+import acp_mpi as acp
+
+SERVICE = {"ACP_SERVICE": "1"}
+RANKS = [0, 1]
+
+
+def serve():
+    """To a service all are those that came along."""
+    with acp.init():
+        assert acp.rank() == 2
+        assert acp.ranks(services=True) == [0, 1, 2]
+        acp.sync()
+        acp.refresh()
+        acp.sync()
+        assert acp.allreduce(1) == 1
+        say_word(2)
+        await_leave()
+
+
+def start_service(function):
+    """Have all know of it and use it, which nothing here is to depend on."""
+    acp.init()
+    if acp.rank() == 0:
+        group = acp.spawn_group(newcomer(function), mpi=False, env=SERVICE)
+        assert list(group.ranks) == [2]
+        await_words([2])
+    acp.sync()
+    assert acp.get(acp.query_starter_ga(2), bytearray(8)) == bytes(8)
+    acp.sync()
+
+
+def check_all_are_two():
+    assert acp.ranks() == RANKS
+    acp.sync()
+    acp.barrier()
+    assert acp.allgather(acp.rank()) == RANKS
+    assert acp.allreduce(1) == 2
+    table = acp.bcast(acp.Map() if acp.rank() == 0 else None)
+    assert sorted(table.statistics().ranks) == RANKS
+    acp.sync()
+
+
+def do_without_it():
+    start_service(serve)
+    check_all_are_two()
+    assert acp.refresh() == RANKS
+    assert acp.ranks(services=True) == [0, 1, 2]
+    check_all_are_two()
+    with pytest.raises(acp.Error, match="reset: rank 2 is a service of this job"):
+        acp.reset(1 - acp.rank())
+    acp.sync()
+    if acp.rank() == 0:
+        give_leave([2])
+    with pytest.raises(acp.PeerLostError):
+        acp.recv(source=2)
+    acp.reset(1 - acp.rank())
+    check_all_are_two()
+    assert acp.losses() == 0
+    acp.finalize()
+
+
+def serve_and_die():
+    acp.init()
+    say_word(2)
+    await_leave()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def outlive_it():
+    start_service(serve_and_die)
+    if acp.rank() == 0:
+        give_leave([2])
+    with pytest.raises(acp.PeerLostError):
+        acp.recv(source=2)
+    with pytest.raises(acp.PeerLostError):
+        acp.get(acp.query_starter_ga(2), bytearray(8))
+    assert acp.losses() == 0  # so that no refresh is due
+    acp.sync()
+    other = 1 - acp.rank()
+    request = acp.isend(acp.rank(), dest=other)
+    assert acp.recv() == other
+    request.wait()
+    check_all_are_two()
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+@pytest.mark.parametrize("program", [do_without_it, outlive_it])
+def test_all_are_those_that_are_no_services(start, road, program):
+    job = start([*launch.mpiexec(2), *launch.program(program)], launch.ROADS[road])
+    assert job.wait() == 0, job.output
+    launch.until(lambda: not job.processes())
