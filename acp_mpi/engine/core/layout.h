@@ -168,6 +168,7 @@ struct control {
     _Alignas(64) _Atomic uint32_t asleep;
     _Alignas(64) _Atomic uint32_t doing; /* acp_doing, and << 8 the number of threads that wait */
     _Atomic uint32_t awaited; /* rank + 1 of the peer that owes a message or a credit; 0: not one rank */
+    _Atomic uint32_t filling; /* messages whose bytes this rank brings to mailboxes of others now, at least */
     _Alignas(64) _Atomic uint64_t directory_version; /* odd while the order changes */
     _Atomic uint32_t directory_count;
     _Alignas(64) _Atomic uint64_t committed; /* bytes of the file, the heap left out */

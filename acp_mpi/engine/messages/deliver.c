@@ -178,15 +178,27 @@ int deliver_fill(acp_lane *lane, struct landing *l, uint64_t at, const void *dat
     return ACP_OK;
 }
 
+static void end(acp_lane *lane, struct landing *l, enum entry_state state)
+{
+    match_done(lane, l->to, l->entry, state);
+    deliver_left(lane, l);
+}
+
 void deliver_complete(acp_lane *lane, struct landing *l)
 {
-    match_done(lane, l->to, l->entry, ENTRY_DONE);
+    end(lane, l, ENTRY_DONE);
+}
+
+/* More than fits an entry: else it would not be open. */
+void deliver_left(acp_lane *lane, const struct landing *l)
+{
+    mailbox_fill_end(lane->engine, l->to, UINT64_MAX);
 }
 
 void deliver_failed(acp_lane *lane, struct landing *l, int status)
 {
     acp_engine *e = lane->engine;
-    match_done(lane, l->to, l->entry, status == ACP_E_DAMAGED ? ENTRY_DAMAGED : ENTRY_LOST);
+    end(lane, l, status == ACP_E_DAMAGED ? ENTRY_DAMAGED : ENTRY_LOST);
     if (l->to == e->job.own) { /* a receive for it may never come */
         e->mail.losses = 1;
         doorbell_kick(e);
@@ -197,7 +209,7 @@ void deliver_held(acp_lane *lane, struct landing *l, acp_ga_t block)
 {
     l->entry->held = block;
     __atomic_store_n(&l->entry->place, PLACE_HELD, __ATOMIC_RELEASE);
-    match_done(lane, l->to, l->entry, ENTRY_DONE);
+    end(lane, l, ENTRY_DONE);
 }
 
 int deliver_withdraw(acp_lane *lane, struct landing *l, const uint64_t *note)
@@ -226,6 +238,8 @@ int deliver_withdraw(acp_lane *lane, struct landing *l, const uint64_t *note)
     credits_wake(lane->engine, slots, count);
     if (note)
         match_done(lane, l->to, entry, ENTRY_DONE);
+    if (note || kept)
+        deliver_left(lane, l);
     return note || kept ? ACP_OK : ACP_E_HANDLE;
 }
 

@@ -21,6 +21,7 @@ int deliver_open(acp_lane *lane, struct landing *landing);
 int deliver_fill(acp_lane *lane, struct landing *landing, uint64_t at, const void *data,
                  uint64_t size);
 void deliver_complete(acp_lane *lane, struct landing *landing);
+void deliver_left(acp_lane *lane, const struct landing *landing); /* `to` is dead: nothing is told */
 void deliver_failed(acp_lane *lane, struct landing *landing, int status); /* its receiver hears of damage, or of a loss */
 /* The bytes are in a block of the sender's heap (sender_heap.c), which the receiver takes over. */
 void deliver_held(acp_lane *lane, struct landing *landing, acp_ga_t block);

@@ -248,17 +248,33 @@ int mailbox_damaged(acp_lane *lane, const struct peer *p, uint64_t size)
     return ACP_E_DAMAGED;
 }
 
-bool mailbox_filler_lost(acp_engine *e, const struct mail_entry *l)
+void mailbox_fill_begin(acp_engine *e, const struct peer *to, uint64_t size)
+{
+    if (size > MAIL_INLINE && to != e->job.own)
+        atomic_fetch_add(&e->control->filling, 1);
+}
+
+void mailbox_fill_end(acp_engine *e, const struct peer *to, uint64_t size)
+{
+    if (size > MAIL_INLINE && to != e->job.own)
+        atomic_fetch_sub(&e->control->filling, 1);
+}
+
+int mailbox_filler_check(acp_engine *e, const struct mail_entry *l)
 {
     uint32_t slot = (uint32_t)l->filler;
     if (slot == e->self)
-        return false;
+        return ACP_OK;
     if (!newcomers_find(e, slot))
-        return !newcomers_attached(e, slot);
+        return newcomers_attached(e, slot) ? ACP_OK : ACP_E_LOST;
     struct peer *p = peer_of_slot(e, slot);
     if (p && !p->watched)
         peer_watch(e, p);
-    return p && p->lost;
+    if (!p || p->lost)
+        return p ? ACP_E_LOST : ACP_OK;
+    bool idle = l->size > MAIL_INLINE && p->shm.control && !atomic_load(&e->mail.halted) &&
+                !atomic_load(&p->shm.control->filling);
+    return idle && mailbox_entry_state(l) == ENTRY_FILLING ? ACP_E_DAMAGED : ACP_OK;
 }
 
 static struct mail_lot *lot_of(struct mailbox *box, uint64_t context)

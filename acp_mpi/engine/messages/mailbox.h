@@ -161,8 +161,13 @@ struct heap *mailbox_heap(acp_engine *e, struct peer *p);
 /* Nothing of that context is received here from now on. */
 void mailbox_end_context(struct mailbox *box, uint64_t context);
 bool mailbox_context_ended(const struct mailbox *box, uint64_t context);
-/* Has the filler of an entry died? From now on this process registers for that. */
-bool mailbox_filler_lost(acp_engine *e, const struct mail_entry *entry);
+/* Counts the messages whose bytes, more than fit an entry, this process brings to another's mailbox: from before its
+ * entry tells so until it tells that they are there. */
+void mailbox_fill_begin(acp_engine *e, const struct peer *to, uint64_t size);
+void mailbox_fill_end(acp_engine *e, const struct peer *to, uint64_t size);
+/* Of an entry whose bytes are under way. ACP_E_LOST: their filler has died; from now on this process registers for that.
+ * ACP_E_DAMAGED: it brings no bytes to anybody, so that the entry is wrong. */
+int mailbox_filler_check(acp_engine *e, const struct mail_entry *entry);
 
 /* Fails with ACP_E_DAMAGED, and the rank in whose memory that is. */
 int mailbox_damaged(acp_lane *lane, const struct peer *p, uint64_t size);

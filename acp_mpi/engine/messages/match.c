@@ -282,10 +282,13 @@ static int message_bring(acp_lane *lane, struct peer *to, const acp_envelope *e,
     int rc = transaction_enter(&hold, lane, &box->section, h, mail_match_patience(lane));
     if (unlikely(rc != ACP_OK))
         return rc;
+    mailbox_fill_begin(lane->engine, to, e->size);
     rc = entry_arrive(&hold, e, data, keeping, among, filler, landing);
     transaction_leave(&hold);
-    if (unlikely(rc != ACP_OK))
+    if (unlikely(rc != ACP_OK)) {
+        mailbox_fill_end(lane->engine, to, e->size);
         return rc;
+    }
     struct mail_entry *entry = landing->entry;
     if (unlikely(landing->late)) {
         told(lane->engine, to);
@@ -307,17 +310,17 @@ int match_place(struct hold *hold, struct peer *to, const acp_envelope *e, const
                 uint64_t *word, uint64_t value)
 {
     struct landing landing = {.to = to, .heap = hold->heap, .size = e->size, .word = word, .value = value};
-    int rc = entry_arrive(hold, e, data, KEEP_ALWAYS, (struct places){0, UINT64_MAX},
-                           hold->lane->engine->self, &landing);
-    if (rc != ACP_OK)
-        return rc;
-    if (landing.late)
+    acp_engine *engine = hold->lane->engine;
+    mailbox_fill_begin(engine, to, e->size);
+    int rc = entry_arrive(hold, e, data, KEEP_ALWAYS, (struct places){0, UINT64_MAX}, engine->self, &landing);
+    if (rc == ACP_OK && landing.late)
         __atomic_store_n(word, value, __ATOMIC_SEQ_CST);
-    else if (landing.matched)
+    else if (rc == ACP_OK && landing.matched)
         match_done(hold->lane, to, landing.entry, ENTRY_DONE);
-    else
-        kept_ring(hold->lane->engine, to, mailbox_of(hold->heap));
-    return ACP_OK;
+    else if (rc == ACP_OK)
+        kept_ring(engine, to, mailbox_of(hold->heap));
+    mailbox_fill_end(engine, to, e->size);
+    return rc;
 }
 
 int match_arrive(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,

@@ -20,7 +20,7 @@ static bool orphaned(acp_engine *e, const struct mail_entry *l)
     enum entry_state state = mailbox_entry_state(l);
     bool held = state == ENTRY_DONE && l->place == PLACE_HELD && l->source < e->procs;
     const struct peer *p = held ? peer_known(e, rank_slot_of(e, (uint32_t)l->source)) : NULL;
-    return state == ENTRY_FILLING ? mailbox_filler_lost(e, l) : state == ENTRY_LOST || (p && p->lost);
+    return state == ENTRY_FILLING ? mailbox_filler_check(e, l) == ACP_E_LOST : state == ENTRY_LOST || (p && p->lost);
 }
 
 static int bury(struct hold *hold, struct mail_entry *l)

@@ -228,12 +228,16 @@ enum entry_state recv_state(const acp_request *r)
     bool lost = false;
     if (likely(state == ENTRY_DONE))
         return state;
-    if (state == ENTRY_FILLING)
-        lost = mailbox_filler_lost(e, l);
-    else if (state == ENTRY_POSTED && (e->job.departed || e->job.leavers))
+    if (state == ENTRY_FILLING) {
+        int rc = mailbox_filler_check(e, l);
+        if (unlikely(rc == ACP_E_DAMAGED))
+            return ENTRY_DAMAGED;
+        lost = rc == ACP_E_LOST;
+    } else if (state == ENTRY_POSTED && (e->job.departed || e->job.leavers)) {
         lost = r->any ? any_source_lost(e, r->among) : r->peer && peer_gone(e, r->peer) != ACP_OK;
-    else if (state != ENTRY_POSTED && state != ENTRY_LOST && state != ENTRY_REFUSED)
+    } else if (state != ENTRY_POSTED && state != ENTRY_LOST && state != ENTRY_REFUSED) {
         return ENTRY_DAMAGED;
+    }
     if (!lost)
         return state;
     /* The message may have come in between: a dead process brings no more. */

@@ -180,6 +180,8 @@ int send_advance(acp_lane *lane, acp_request *r, const acp_request *first)
         rc = request_fill(lane, r);
     if (rc != ACP_OK && rc != ACP_E_BUSY && rc != ACP_E_LOST)
         deliver_failed(lane, &r->landing, rc);
+    else if (rc == ACP_E_LOST && r->step != STEP_ARRIVE)
+        deliver_left(lane, &r->landing);
     return rc;
 }
 

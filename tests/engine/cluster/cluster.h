@@ -127,6 +127,8 @@ static inline void cluster_stop(struct cluster *c)
     for (uint32_t i = 0; i < c->count; i++)
         acp_engine_close(c->engines[i]);
     for (uint32_t i = 0; i < c->count; i++)
+        CHECK(!c->engines[i]->control->filling); /* each message that was begun has its end */
+    for (uint32_t i = 0; i < c->count; i++)
         acp_engine_free(c->engines[i]);
 }
 

@@ -2,7 +2,10 @@
  * writes to a wrong address, and later messages come. */
 #include "cluster/collecting.h"
 #include "core/upcalls.h"
+#include "messages/deliver.h"
+#include "messages/match.h"
 #include "messages/request.h"
+#include "peers/peer.h"
 
 #include <unistd.h>
 
@@ -97,6 +100,25 @@ static void the_block_of_a_message(void)
         CHECK(kept_first()->place == PLACE_BLOCK);
         kept_first()->block = rubbish[i];
         ends_damaged(expect(1, TAG));
+        a_message_comes(TAG);
+    }
+}
+
+/* The bytes of a message come no more: it is complete, though its entry does not tell so any more. */
+static void a_filler_that_is_past_it(void)
+{
+    acp_lane *lane = acp_engine_lane(cluster.engines[1]);
+    const acp_envelope m = {.source = 1, .tag = TAG, .size = BYTES};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct landing l;
+        acp_request *r = i ? expect(1, TAG) : NULL;
+        CHECK(AGAIN(match_arrive(lane, peer_of_slot(lane->engine, 0), &m, NULL, false, 1, &l)) == ACP_OK && l.open);
+        r = r ? r : expect(1, TAG);
+        CHECK(!acp_request_done(r) && deliver_open(lane, &l) == ACP_OK && !acp_request_done(r));
+        CHECK(deliver_fill(lane, &l, 0, out, BYTES) == ACP_OK && !acp_request_done(r));
+        deliver_complete(lane, &l);
+        r->entry->state = ENTRY_FILLING;
+        ends_damaged(r);
         a_message_comes(TAG);
     }
 }
@@ -237,6 +259,7 @@ int main(void)
     the_state_of_a_receive();
     the_buffer_of_a_receive();
     the_block_of_a_message();
+    a_filler_that_is_past_it();
     circles();
     cluster_stop(&cluster);
     start();
