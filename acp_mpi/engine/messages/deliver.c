@@ -153,7 +153,7 @@ static void fill_block(struct landing *l, uint64_t at, const unsigned char *data
         at += part;
         data += part;
         size -= part;
-        __atomic_store_n(&l->entry->filled, at, __ATOMIC_RELEASE);
+        __atomic_store_n(&l->entry->filled, mailbox_sealed(at), __ATOMIC_RELEASE);
     }
 }
 

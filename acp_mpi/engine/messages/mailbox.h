@@ -47,9 +47,11 @@ enum entry_place { /* where the bytes of a message are */
     PLACE_HELD,   /* in a block of its sender's heap, at the address `held` */
 };
 
-/* Numbers of helpers that a wild pointer hardly writes: multiples of an odd number, from another one on. */
-#define MAIL_HELPER 0x9e3779b97f4a7c15ull
-#define MAIL_NO_HELPER 0xd1342543de82ef95ull
+/* Counts and addresses as words that a wild pointer hardly writes: multiples of an odd number, from another one on. Any
+ * other word stands for a number that is too large. */
+#define MAIL_ONE 0x9e3779b97f4a7c15ull
+#define MAIL_ZERO 0xd1342543de82ef95ull
+#define MAIL_ONE_INVERSE 0xf1de83e19937733dull
 
 enum entry_attention { /* of the receiver */
     ATTENTION_NONE = 0,
@@ -68,17 +70,17 @@ struct mail_link {
 
 /* A long message that its filler and its receiver copy together from one's memory to the other's, in parts that each
  * claims. */
-struct mail_share {
-    uint64_t from;    /* where its bytes begin, in the filler's process */
+struct mail_share { /* all sealed (mailbox_sealed) */
+    uint64_t from;    /* where its bytes begin in the filler's process, and the filler's slot from bit 48 on */
     uint64_t claimed; /* bytes that are copied or being copied */
-    uint64_t helpers; /* MAIL_NO_HELPER + MAIL_HELPER for each thread of the receiver that copies: the filler waits */
-    uint64_t undone;  /* a part failed: all is to be copied again */
+    uint64_t helpers; /* threads of the receiver that copy: the filler waits */
+    uint64_t undone;  /* not 0: a part failed, all is to be copied again */
 };
 
 struct mail_entry {
     uint64_t state;
     uint64_t attention; /* of its receiver */
-    uint64_t filled;    /* bytes that have come by the block */
+    uint64_t filled;    /* bytes that have come by the block (mailbox_sealed) */
     uint64_t place;
     uint64_t block;
     uint64_t held;
@@ -208,6 +210,17 @@ static inline enum entry_state mailbox_entry_state(const struct mail_entry *entr
 {
     uint64_t is = __atomic_load_n(&entry->state, __ATOMIC_ACQUIRE);
     return is >> 32 ? ENTRY_DAMAGED : (enum entry_state)is;
+}
+
+static inline uint64_t mailbox_sealed(uint64_t number)
+{
+    return MAIL_ZERO + number * MAIL_ONE;
+}
+
+static inline uint64_t mailbox_unsealed(uint64_t word)
+{
+    static_assert(MAIL_ONE * MAIL_ONE_INVERSE == 1, "so a number comes back");
+    return (word - MAIL_ZERO) * MAIL_ONE_INVERSE;
 }
 
 /* Most bytes of the buffer of a receive, with a check: nobody writes where a wild pointer has put its address. */

@@ -134,7 +134,7 @@ static void write_envelope(struct mail_entry *entry, const acp_envelope *e, cons
     entry->size = e->size;
     entry->note = e->note;
     entry->filler = filler;
-    entry->filled = 0;
+    entry->filled = mailbox_sealed(0);
     entry->block = entry->held = 0;
     entry->place = PLACE_NONE;
     if (e->size <= MAIL_INLINE) {
@@ -153,7 +153,7 @@ static int write_block(struct hold *hold, struct mail_entry *entry, const acp_en
         return rc;
     memcpy(hold->heap->base + block, data, e->size);
     entry->block = block;
-    entry->filled = e->size;
+    entry->filled = mailbox_sealed(e->size);
     entry->place = PLACE_BLOCK;
     return ACP_OK;
 }

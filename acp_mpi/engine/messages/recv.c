@@ -206,9 +206,9 @@ bool recv_follow(acp_request *r)
     uint64_t place = __atomic_load_n(&l->place, __ATOMIC_ACQUIRE), copied = r->copied;
     if (!r->buffer || (place != PLACE_BLOCK && place != PLACE_SHARED))
         return false;
-    uint64_t filled = __atomic_load_n(&l->filled, __ATOMIC_ACQUIRE);
+    uint64_t filled = mailbox_unsealed(__atomic_load_n(&l->filled, __ATOMIC_ACQUIRE));
     const struct heap *h = atomic_load_explicit(&e->job.own->memory.heap, memory_order_relaxed);
-    filled = filled < r->room ? filled : r->room;
+    filled = filled > l->size ? 0 : filled < r->room ? filled : r->room;
     if (filled > copied && mailbox_block_in(h, l->block, filled)) {
         memcpy(r->buffer + copied, h->base + l->block + copied, filled - copied);
         r->copied = filled;

@@ -95,6 +95,15 @@ const void *acp_request_data(acp_lane *lane, acp_request *r)
     return NULL;
 }
 
+/* Of so many, all of which are there; UINT64_MAX: a wild pointer has written over their number. */
+static uint64_t bytes_by_block(const struct mail_entry *l, uint64_t size)
+{
+    uint64_t filled = mailbox_unsealed(l->filled);
+    if (l->place == PLACE_BLOCK)
+        return size;
+    return l->place != PLACE_SHARED ? 0 : filled > l->size ? UINT64_MAX : filled < size ? filled : size;
+}
+
 /* The bytes of a message that is there. */
 static int finish(acp_lane *lane, acp_request *r, struct mail_entry *l)
 {
@@ -108,6 +117,8 @@ static int finish(acp_lane *lane, acp_request *r, struct mail_entry *l)
         memcpy(r->buffer, l->data, size);
     } else {
         recv_follow(r);
+        if (unlikely(r->buffer && r->copied < bytes_by_block(l, size)))
+            rc = mailbox_damaged(lane, lane->engine->job.own, size);
     }
     return rc != ACP_OK ? rc : l->size > r->room ? ACP_E_TRUNCATED : ACP_OK;
 }

@@ -3,7 +3,8 @@
  * and the receiver's.
  *
  * The sender depends on no help: if the receiver computes, or sleeps on, it copies all of it. It waits only for parts
- * that the receiver has begun, for they are read where the program may write afterwards. */
+ * that the receiver has begun, for they are read where the program may write afterwards. Where a wild pointer wrote over
+ * what is claimed, or over the place of the bytes, nobody helps any more, and the sender copies all of it again. */
 #include "messages/shared_copy.h"
 #include "base/likely.h"
 #include "base/linux.h"
@@ -22,7 +23,6 @@
 #define PART_LEAST ((uint64_t)32 << 10) /* a call costs as much as 16 KiB */
 #define PART_MOST ((uint64_t)1 << 20)
 #define CALL_BYTES ((uint64_t)1 << 20)   /* a receiver that sleeps is woken to help with */
-#define HELPER_INVERSE 0xf1de83e19937733dull
 #define HELPERS_MOST 65536u
 #define HELPER_NS ((uint64_t)1000000)    /* a part that takes longer is waited for in the background */
 
@@ -32,11 +32,22 @@ bool shared_copy_usable(const acp_engine *e, const struct landing *l)
            deliver_vm_usable(e, l->to);
 }
 
+static uint64_t place_of_bytes(const void *bytes, uint64_t filler)
+{
+    return ((uint64_t)(uintptr_t)bytes & MAIL_ROOM) | filler << 48;
+}
+
+static void give_up(struct mail_share *s)
+{
+    __atomic_store_n(&s->undone, mailbox_sealed(1), __ATOMIC_RELAXED);
+}
+
 void shared_copy_open(acp_lane *lane, struct landing *l, uint64_t at)
 {
     struct mail_entry *entry = l->entry;
-    entry->share = (struct mail_share){.from = (uint64_t)(uintptr_t)l->whole, .claimed = at,
-                                        .helpers = MAIL_NO_HELPER};
+    entry->share = (struct mail_share){.from = mailbox_sealed(place_of_bytes(l->whole, lane->engine->self)),
+                                       .claimed = mailbox_sealed(at), .helpers = mailbox_sealed(0),
+                                       .undone = mailbox_sealed(0)};
     __atomic_store_n(&entry->place, PLACE_SHARED, __ATOMIC_RELEASE);
     l->shares = true;
     if (l->size - at >= CALL_BYTES && !lane->engine->progress.crowded)
@@ -44,19 +55,21 @@ void shared_copy_open(acp_lane *lane, struct landing *l, uint64_t at)
 }
 
 /* Claims half of the rest, so that both end at the same time; all of it if one alone runs at a time. A sender without
- * a part left sees the receiver's helpers. */
+ * a part left sees the receiver's helpers. Of more bytes than there are nothing is claimed: a wild pointer has written
+ * there. */
 static bool piece_claim(const acp_engine *e, struct mail_share *s, uint64_t size, uint64_t *at,
                         uint64_t *part)
 {
     uint64_t least = e->progress.crowded ? PART_MOST : PART_LEAST;
-    *at = __atomic_load_n(&s->claimed, __ATOMIC_ACQUIRE);
+    uint64_t word = __atomic_load_n(&s->claimed, __ATOMIC_ACQUIRE);
     do {
+        *at = mailbox_unsealed(word);
         if (*at >= size)
             return false;
         *part = ((size - *at) / 2 + PAGE - 1) & ~(PAGE - 1);
         *part = *part < least ? least : *part > PART_MOST ? PART_MOST : *part;
         *part = *part < size - *at ? *part : size - *at;
-    } while (!__atomic_compare_exchange_n(&s->claimed, at, *at + *part, true, __ATOMIC_ACQ_REL,
+    } while (!__atomic_compare_exchange_n(&s->claimed, &word, mailbox_sealed(*at + *part), true, __ATOMIC_ACQ_REL,
                                           __ATOMIC_ACQUIRE));
     return true;
 }
@@ -64,8 +77,7 @@ static bool piece_claim(const acp_engine *e, struct mail_share *s, uint64_t size
 /* More: a wild pointer has written there. */
 static uint64_t helpers(const struct landing *l)
 {
-    static_assert(MAIL_HELPER * HELPER_INVERSE == 1, "so a count comes back");
-    return (__atomic_load_n(&l->entry->share.helpers, __ATOMIC_ACQUIRE) - MAIL_NO_HELPER) * HELPER_INVERSE;
+    return mailbox_unsealed(__atomic_load_n(&l->entry->share.helpers, __ATOMIC_ACQUIRE));
 }
 
 /* A helper's part ends soon, unless its process is stopped or dead. */
@@ -95,7 +107,8 @@ static int helpers_gone(acp_lane *lane, const struct landing *l)
 static int again(acp_lane *lane, struct landing *l, uint64_t *at)
 {
     struct mail_entry *entry = l->entry;
-    uint64_t first = entry->filled; /* the bytes before are in the block */
+    uint64_t first = mailbox_unsealed(entry->filled); /* the bytes before are in the block */
+    first = first > l->size ? 0 : first;
     if (!l->to->shm.vm_refused)
         return deliver_fill_vm(lane, l, first, l->whole + first, l->size - first);
     int rc = entry->block ? ACP_OK : deliver_open(lane, l);
@@ -117,15 +130,17 @@ int shared_copy_fill(acp_lane *lane, struct landing *l, uint64_t *at)
         if (rc == ACP_E_LOST)
             return rc;
         if (rc != ACP_OK) {
-            __atomic_store_n(&s->undone, 1, __ATOMIC_RELAXED);
-            __atomic_store_n(&s->claimed, l->size, __ATOMIC_RELEASE);
+            give_up(s);
+            __atomic_store_n(&s->claimed, mailbox_sealed(l->size), __ATOMIC_RELEASE);
         }
         *at = here + part < l->size ? here + part : l->size - 1;
         if (background && *at < l->size - 1)
             return ACP_OK;
     }
+    if (unlikely(here != l->size))
+        give_up(s);
     int rc = helpers_gone(lane, l);
-    if (rc == ACP_OK && __atomic_load_n(&s->undone, __ATOMIC_RELAXED))
+    if (rc == ACP_OK && __atomic_load_n(&s->undone, __ATOMIC_RELAXED) != mailbox_sealed(0))
         rc = again(lane, l, at);
     if (rc == ACP_OK)
         *at = l->size;
@@ -152,17 +167,19 @@ bool shared_copy_help(acp_engine *e, struct mail_entry *entry, unsigned char *bu
 {
     struct mail_share *s = &entry->share;
     uint64_t at = 0, part = 0;
-    if (__atomic_load_n(&s->claimed, __ATOMIC_RELAXED) >= size)
+    if (mailbox_unsealed(__atomic_load_n(&s->claimed, __ATOMIC_RELAXED)) >= size)
         return false;
-    struct peer *from = peer_of_slot(e, (uint32_t)entry->filler);
+    uint64_t bytes = mailbox_unsealed(__atomic_load_n(&s->from, __ATOMIC_RELAXED));
+    uint32_t filler = (uint32_t)entry->filler;
+    struct peer *from = bytes >> 48 == (filler & 0xffff) ? peer_of_slot(e, filler) : NULL;
     if (!from || from->shm.vm_refused)
         return false;
     /* Before the claim: a sender without a part left sees it. */
-    __atomic_fetch_add(&s->helpers, MAIL_HELPER, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&s->helpers, MAIL_ONE, __ATOMIC_RELAXED);
     bool mine = piece_claim(e, s, size, &at, &part);
-    bool done = mine && vm_read(from, s->from + at, buffer + at, part);
+    bool done = mine && vm_read(from, (bytes & MAIL_ROOM) + at, buffer + at, part);
     if (mine && !done)
-        __atomic_store_n(&s->undone, 1, __ATOMIC_RELAXED);
-    __atomic_fetch_sub(&s->helpers, MAIL_HELPER, __ATOMIC_RELEASE);
+        give_up(s);
+    __atomic_fetch_sub(&s->helpers, MAIL_ONE, __ATOMIC_RELEASE);
     return done;
 }

@@ -76,7 +76,7 @@ static void both_copy(struct cluster *c, uint32_t helps, uint64_t room)
     CHECK(deliver_open(its, &l) == ACP_OK && l.shares && l.entry->place == PLACE_SHARED);
     while (helped < helps && recv_follow(r))
         helped++;
-    uint64_t claimed = l.entry->share.claimed;
+    uint64_t claimed = mailbox_unsealed(l.entry->share.claimed);
     CHECK(helped ? claimed > 0 : claimed == 0);
     CHECK((claimed == l.size) == (helps == UINT32_MAX));
     CHECK(painted(to, claimed, 5) && (claimed == SIZE || to[claimed] == 0xee));
@@ -110,8 +110,8 @@ static void a_helper_that_cannot(struct cluster *c)
     acp_request *r;
     struct landing l = bring(its, SIZE, &r, mine);
     CHECK(deliver_open(its, &l) == ACP_OK && l.shares);
-    l.entry->share.from = 64;
-    CHECK(!recv_follow(r) && l.entry->share.undone && l.entry->share.helpers == MAIL_NO_HELPER);
+    l.entry->share.from = mailbox_sealed((uint64_t)1 << 48 | 64);
+    CHECK(!recv_follow(r) && l.entry->share.undone == mailbox_sealed(1) && l.entry->share.helpers == mailbox_sealed(0));
     CHECK(fill(its, &l) == ACP_OK);
     received(mine, r, SIZE);
 }
@@ -127,7 +127,7 @@ static void a_helper_that_may_not(struct cluster *c)
         struct landing l = bring(its, SIZE, &r, mine);
         CHECK(deliver_open(its, &l) == ACP_OK && l.shares);
         refusal = errors[i];
-        CHECK(!recv_follow(r) && l.entry->share.undone && from_whom->shm.vm_refused == (i < 3));
+        CHECK(!recv_follow(r) && l.entry->share.undone == mailbox_sealed(1) && from_whom->shm.vm_refused == (i < 3));
         refusal = 0;
         from_whom->shm.vm_refused = 0;
         CHECK(fill(its, &l) == ACP_OK);
@@ -150,7 +150,7 @@ static void refused(struct cluster *c, bool begun)
         shared_copy_open(its, &l, 65536);
     }
     CHECK(recv_follow(r));
-    l.entry->share.undone = 1;
+    l.entry->share.undone = mailbox_sealed(1);
     l.to->shm.vm_refused = 1;
     CHECK(shared_copy_fill(its, &l, &at) == ACP_E_BUSY && !l.shares && at == (begun ? 65536 : 0));
     CHECK(l.entry->place == PLACE_BLOCK && l.entry->block);
@@ -169,7 +169,7 @@ static void a_helper_that_stops(struct cluster *c)
     struct landing l = bring(its, SIZE, &r, mine);
     uint64_t at = 0;
     CHECK(deliver_open(its, &l) == ACP_OK && l.shares);
-    __atomic_fetch_add(&l.entry->share.helpers, MAIL_HELPER, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&l.entry->share.helpers, MAIL_ONE, __ATOMIC_RELAXED);
     CHECK(shared_copy_fill(its, &l, &at) == ACP_E_BUSY && at < SIZE && !acp_request_done(r));
     acp_request draft = {.engine = its->engine, .kind = REQUEST_SEND, .peer = l.to, .data = from,
                          .era = its->engine->mail.era, .landing = l, .step = STEP_FILL, .at = at};
@@ -177,7 +177,7 @@ static void a_helper_that_stops(struct cluster *c)
     CHECK(message_send_queue_add(its, &draft, &send) == ACP_OK);
     CHECK(acp_request_wait(its->engine, send, 20000000) == ACP_E_TIMEOUT);
     CHECK(!acp_request_done(r) && AGAIN(acp_request_cancel(its, send)) == ACP_E_HANDLE);
-    __atomic_fetch_sub(&l.entry->share.helpers, MAIL_HELPER, __ATOMIC_RELEASE);
+    __atomic_fetch_sub(&l.entry->share.helpers, MAIL_ONE, __ATOMIC_RELEASE);
     send_end_of(its, send);
     received(mine, r, SIZE);
 }
@@ -185,8 +185,8 @@ static void a_helper_that_stops(struct cluster *c)
 /* A wild pointer has written over the number of helpers: the send fails, and its receiver hears why. */
 static void a_number_of_helpers_that_is_none(struct cluster *c)
 {
-    static const uint64_t rubbish[] = {0, 1, UINT64_MAX, 0x2020202020202020, MAIL_NO_HELPER - MAIL_HELPER,
-                                       MAIL_NO_HELPER + 1, MAIL_NO_HELPER ^ (uint64_t)1 << 63};
+    static const uint64_t rubbish[] = {0, 1, UINT64_MAX, 0x2020202020202020, MAIL_ZERO - MAIL_ONE,
+                                       MAIL_ZERO + 1, MAIL_ZERO ^ (uint64_t)1 << 63};
     acp_lane *mine = acp_engine_lane(c->engines[0]), *its = acp_engine_lane(c->engines[1]);
     for (uint32_t i = 0; i < sizeof rubbish / sizeof *rubbish; i++) {
         acp_request *r;
@@ -196,6 +196,39 @@ static void a_number_of_helpers_that_is_none(struct cluster *c)
         l.entry->share.helpers = rubbish[i];
         CHECK(shared_copy_fill(its, &l, &at) == ACP_E_DAMAGED && its->fault.rank == 0);
         deliver_failed(its, &l, ACP_E_DAMAGED);
+        CHECK(acp_request_wait(mine->engine, r, ACP_FOREVER) == ACP_OK);
+        CHECK(acp_request_end(mine, r, NULL) == ACP_E_DAMAGED && mine->fault.rank == 0);
+    }
+}
+
+/* A wild pointer has written over what is claimed, or over the place of the bytes: they arrive. Over how many have come by
+ * a block: their receiver hears of that. */
+static void words_of_the_copy(struct cluster *c, bool block)
+{
+    static const uint64_t rubbish[] = {0, 1, SIZE, UINT64_MAX, 0x2020202020202020, MAIL_ZERO ^ 1,
+                                       MAIL_ZERO - MAIL_ONE};
+    acp_lane *mine = acp_engine_lane(c->engines[0]), *its = acp_engine_lane(c->engines[1]);
+    for (uint32_t i = 0; i < 7 * sizeof rubbish / sizeof *rubbish; i++) {
+        acp_request *r;
+        struct landing l = bring(its, block ? 0 : SIZE, &r, mine);
+        struct mail_share *s = &l.entry->share;
+        uint64_t *const words[] = {&s->claimed, &s->from, &s->undone, &l.entry->filled, &l.entry->filler,
+                                   &s->claimed, &s->from};
+        CHECK(deliver_open(its, &l) == ACP_OK);
+        if (block) {
+            CHECK(deliver_fill(its, &l, 0, from, 65536) == ACP_OK);
+            r = ireceive(mine, 1, 1, to, SIZE);
+            CHECK(AGAIN(deliver_taken(its, &l)) == ACP_OK);
+            shared_copy_open(its, &l, 65536);
+        }
+        CHECK(i % 7 < 5 || recv_follow(r)); /* with a part that the receiver has copied */
+        *words[i % 7] = rubbish[i / 7];
+        recv_follow(r);
+        CHECK(l.entry->share.helpers == mailbox_sealed(0) && fill(its, &l) == ACP_OK);
+        if (words[i % 7] != &l.entry->filled) {
+            received(mine, r, SIZE);
+            continue;
+        }
         CHECK(acp_request_wait(mine->engine, r, ACP_FOREVER) == ACP_OK);
         CHECK(acp_request_end(mine, r, NULL) == ACP_E_DAMAGED && mine->fault.rank == 0);
     }
@@ -248,6 +281,8 @@ int main(void)
     a_helper_that_may_not(&c);
     a_helper_that_stops(&c);
     a_number_of_helpers_that_is_none(&c);
+    words_of_the_copy(&c, false);
+    words_of_the_copy(&c, true);
     acp_heap_statistics s;
     struct acp_call call;
     acp_handle_t pending;
