@@ -205,8 +205,9 @@ static void a_number_of_helpers_that_is_none(struct cluster *c)
  * a block: their receiver hears of that. */
 static void words_of_the_copy(struct cluster *c, bool block)
 {
-    static const uint64_t rubbish[] = {0, 1, SIZE, UINT64_MAX, 0x2020202020202020, MAIL_ZERO ^ 1,
-                                       MAIL_ZERO - MAIL_ONE};
+    const uint64_t place_of_another = mailbox_sealed((uintptr_t)to | (uint64_t)2 << 48);
+    const uint64_t rubbish[] = {0, 1, SIZE, UINT64_MAX, 0x2020202020202020, MAIL_ZERO ^ 1, MAIL_ZERO - MAIL_ONE,
+                                place_of_another};
     acp_lane *mine = acp_engine_lane(c->engines[0]), *its = acp_engine_lane(c->engines[1]);
     for (uint32_t i = 0; i < 7 * sizeof rubbish / sizeof *rubbish; i++) {
         acp_request *r;
