@@ -3,6 +3,7 @@
 #include "channels/channel.h"
 #include "base/likely.h"
 #include "base/linux.h"
+#include "channels/channel_direct.h"
 #include "channels/channel_notes.h"
 #include "channels/channel_queue.h"
 #include "core/rank_slot.h"
@@ -474,6 +475,8 @@ int channel_take_piece(acp_channel *c, acp_piece *piece)
     *piece = (acp_piece){.data = channel_stamp(c, ring, number) + 1, .number = number, .rest = rest,
                          .size = rest < most ? rest : most, .first = stamp & CHANNEL_FIRST};
     c->held[number % c->shape.slots] = 1;
+    if (piece->first)
+        c->directly = rest >= CHANNEL_LONG;
     atomic_store(&c->next, number + 1);
     channel_leave(c);
     if (rest <= c->shape.size)

@@ -14,7 +14,9 @@ struct peer;
 struct channel_ring {
     _Atomic uint64_t word; /* the end's nonce, and CHANNEL_CONNECTED; 0: no ring is here any more */
     _Atomic uint32_t receivers_wait, senders_wait; /* threads that are to be woken */
-    unsigned char spare[48];
+    _Atomic uint64_t asked; /* number + 1 of a message for which the receiver has a buffer; 0: none (channel_direct.c) */
+    _Atomic uint64_t room;  /* of that buffer */
+    unsigned char spare[32];
     _Atomic uint64_t taken; /* slots that have been given back */
     unsigned char spare_too[56];
 };
@@ -52,6 +54,7 @@ struct acp_channel {
     _Atomic uint32_t order;   /* lock of `held`, `taken` and `credited`: a few stores long */
     unsigned char *held;      /* by slot: taken and not given back; of a sender: room for a slot elsewhere */
     _Atomic uint64_t messages, waits;
+    bool directly; /* the last message was a long one: of a sender, and went into the receiver's buffer; with the turn */
     acp_channel_op *_Atomic queue; /* the oldest send or receive that goes on; changed with the engine's lock */
     acp_channel_op *queue_last;    /* with the engine's lock */
     acp_channel *queued_next;      /* end with a queue; with the engine's lock, as `pass` */

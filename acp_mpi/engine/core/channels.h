@@ -60,8 +60,13 @@ int acp_channel_reserve(acp_channel *end, bool begins);
 /* Publishes the slot with `size` bytes of `data`, of a message of which `rest` are left. The turn stays. Waits by link,
  * if that has no room; when the time is over nothing of the slot is sent. */
 int acp_channel_commit(acp_channel *end, const void *data, uint64_t size, uint64_t rest, bool first, int64_t timeout_ns);
+#define ACP_CHANNEL_LONG ((uint64_t)128 << 10) /* from here on: */
+/* With the turn: a message straight into the buffer of a receiver that waits. ACP_E_HANDLE: none does; nothing is sent. */
+int acp_channel_send_into(acp_channel *end, const void *data, uint64_t size);
 int acp_channel_take(acp_channel *end, int64_t timeout_ns, acp_piece *piece); /* with the turn */
 int acp_channel_take_next(acp_channel *end, int64_t timeout_ns, acp_piece *piece);
+/* As acp_channel_take; a long message may come straight into `buffer`, which is piece->data then. */
+int acp_channel_take_into(acp_channel *end, void *buffer, uint64_t room, int64_t timeout_ns, acp_piece *piece);
 void acp_channel_release(acp_channel *end, uint64_t number); /* from any thread */
 void acp_channel_give_turn(acp_channel *end);
 int acp_channel_state(acp_channel *end); /* the result of a call now; ACP_E_BUSY: it would wait */

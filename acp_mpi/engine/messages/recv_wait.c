@@ -109,13 +109,13 @@ static bool soon_crowded(struct request_wait *w)
 {
     acp_engine *e = w->engine;
     uint32_t yields = atomic_load_explicit(&e->mail.yields, memory_order_relaxed);
-    bool done = one_done(w);
+    bool done = stands(w);
     if (done || !w->near)
         return done;
     uint64_t until = linux_now_ns() + YIELDS_NS;
     for (uint32_t i = 0; i < yields && !done && linux_now_ns() < until; i++) {
         sched_yield();
-        done = one_done(w);
+        done = stands(w);
     }
     yields = done ? yields + YIELDS_LEAST : yields / 2;
     yields = yields < YIELDS_LEAST ? YIELDS_LEAST : yields > YIELDS_MOST ? YIELDS_MOST : yields;
@@ -128,7 +128,7 @@ static bool soon(struct request_wait *w)
     if (w->engine->progress.crowded)
         return soon_crowded(w);
     for (uint32_t i = 0; i < LOOKS; i++) {
-        if (one_done(w))
+        if (stands(w))
             return true;
         if (!w->near)
             break; /* the leader may bring it: this thread */

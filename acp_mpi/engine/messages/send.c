@@ -185,19 +185,24 @@ int send_advance(acp_lane *lane, acp_request *r, const acp_request *first)
     return rc;
 }
 
-int acp_hand_on(acp_lane *lane, const acp_envelope *envelope, const void *data, acp_request **request)
+static int to_posted(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
+                     acp_request **request)
 {
     acp_engine *e = lane->engine;
-    acp_request r = {.engine = e, .kind = REQUEST_SEND, .peer = e->job.own, .envelope = *envelope,
+    acp_request r = {.engine = e, .kind = REQUEST_SEND, .peer = to, .envelope = *envelope,
                      .data = data, .era = e->mail.era, .step = STEP_OPEN};
     *request = NULL;
-    int rc = match_posted(lane, e->job.own, envelope, data, (struct places){0, UINT64_MAX}, e->self,
-                          &r.landing);
+    int rc = match_posted(lane, to, envelope, data, (struct places){0, UINT64_MAX}, e->self, &r.landing);
     if (rc != ACP_OK)
         return rc == ACP_E_FULL ? lane_fail(lane, ACP_E_HANDLE, 0, envelope->size) : rc;
     if (r.landing.open)
         rc = send_advance(lane, &r, NULL);
     return rc == ACP_E_FULL || rc == ACP_E_BUSY ? message_send_queue_add(lane, &r, request) : rc;
+}
+
+int acp_hand_on(acp_lane *lane, const acp_envelope *envelope, const void *data, acp_request **request)
+{
+    return to_posted(lane, lane->engine->job.own, envelope, data, request);
 }
 
 /* Load and store do not reach its mailbox. */
@@ -275,4 +280,16 @@ int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const 
         return rc;
     }
     return rc == ACP_E_FULL || rc == ACP_E_BUSY ? message_send_queue_add(lane, &r, request) : rc;
+}
+
+int send_posted(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data, acp_request **request)
+{
+    acp_envelope m = *envelope;
+    struct peer *to = mail_peer(lane, dest);
+    if (!to)
+        return lane->fault.status;
+    if (is_far(lane->engine, to) || !deliver_vm_usable(lane->engine, to))
+        return lane_fail(lane, ACP_E_HANDLE, 0, m.size);
+    m.source = lane->engine->rank;
+    return to_posted(lane, to, &m, data, request);
 }

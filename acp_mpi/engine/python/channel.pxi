@@ -102,7 +102,7 @@ cdef class Channel:
     def send(self, x, timeout: float | None = None) -> None:
         """Send a buffer, with a dtype an array of it, with dtype=object anything that can be pickled.
 
-        Returns when its bytes are in the ring; waits only while that is full. ClosedError when the receiver has closed,
+        Returns when its bytes are in the ring, or in a buffer that `recv` has; waits only while the ring is full. ClosedError when the receiver has closed,
         PeerLostError when it has died; TimeoutError after `timeout` seconds: nothing is sent then, nor after Ctrl-C.
         """
         cdef int64_t limit = nanoseconds(timeout, "send")
@@ -128,6 +128,13 @@ cdef class Channel:
                 rc = acp_channel_open(self.end, limit)
         self.failed("send", rc)
         far = acp_channel_is_far(self.end)
+        if n >= ACP_CHANNEL_LONG and not far:
+            with nogil:
+                rc = acp_channel_send_into(self.end, data, n)
+            if rc != ACP_E_HANDLE:
+                acp_channel_give_turn(self.end)
+                return self.failed("send", rc)
+            rc = ACP_OK
         while rc == ACP_OK:
             part = min(self.size, n - at)
             if far:
@@ -193,20 +200,25 @@ cdef class Channel:
 
     # --- receiving
 
-    cdef int gather(self, str function, int64_t limit, acp_piece *p) except -1:
-        # The next message, with the turn: True: whole in its slot; False: it was longer, and is in `gathered`.
+    cdef int gather(self, str function, int64_t limit, acp_piece *p, Py_buffer *into=NULL) except -1:
+        # The next message, with the turn: True: whole in its slot, or in the buffer; False: it was longer than a slot, and
+        # is in `gathered`.
         cdef int64_t end = end_of(limit) if limit else 0
+        cdef bint long_one = into != NULL and <uint64_t>into.len >= ACP_CHANNEL_LONG
         cdef int rc
         self.demand(function, False)
-        rc = acp_channel_take(self.end, ACP_CHANNEL_GLANCE if limit else 0, p)
+        rc = acp_channel_take(self.end, ACP_CHANNEL_GLANCE if limit and not long_one else 0, p)
         if rc == ACP_E_TIMEOUT and limit:
             with nogil:
-                rc = acp_channel_take(self.end, limit, p)
+                if long_one:
+                    rc = acp_channel_take_into(self.end, into.buf, into.len, limit, p)
+                else:
+                    rc = acp_channel_take(self.end, limit, p)
         self.failed(function, rc)
         self.half = False
         try:
             while True:
-                if p.first and p.rest <= self.size:
+                if p.first and (p.rest <= self.size or (long_one and p.data == into.buf)):
                     self.gathered = None
                     return True
                 self.add_piece(p)
@@ -276,7 +288,7 @@ cdef class Channel:
         if buffer is not None:
             finish = self.place_for("recv", buffer, &view)
         try:
-            whole = self.gather("recv", limit, &p)
+            whole = self.gather("recv", limit, &p, &view if buffer is not None else NULL)
             try:
                 if not whole:
                     p.data, p.rest = PyByteArray_AS_STRING(self.gathered), len(self.gathered)
@@ -284,7 +296,8 @@ cdef class Channel:
                     room.source, room.tag, room.size, room.note = self.peer, 0, p.rest, BYTES
                 if buffer is None:
                     return self.elements.unpack(<const char *>p.data, p.rest)
-                copy_bytes(view.buf, p.data, min(p.rest, <uint64_t>view.len))
+                if p.data != view.buf:
+                    copy_bytes(view.buf, p.data, min(p.rest, <uint64_t>view.len))
                 if p.rest > <uint64_t>view.len:
                     truncated("recv", p.rest, view.len)
             finally:

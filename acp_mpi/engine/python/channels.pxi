@@ -3,7 +3,7 @@
 cdef extern from "core/channels.h" nogil:
     const uint32_t ACP_CHANNEL_SLOTS_MOST
     const int64_t ACP_CHANNEL_GLANCE
-    const uint64_t ACP_CHANNEL_SIZE_MOST, ACP_CHANNEL_MESSAGE_MOST
+    const uint64_t ACP_CHANNEL_SIZE_MOST, ACP_CHANNEL_MESSAGE_MOST, ACP_CHANNEL_LONG
     ctypedef struct acp_channel
     ctypedef struct acp_channel_shape:
         uint64_t size, type
@@ -27,7 +27,9 @@ cdef extern from "core/channels.h" nogil:
     void *acp_channel_slot(acp_channel *)
     int acp_channel_reserve(acp_channel *, bint)
     int acp_channel_commit(acp_channel *, const void *, uint64_t, uint64_t, bint, int64_t)
+    int acp_channel_send_into(acp_channel *, const void *, uint64_t)
     int acp_channel_take(acp_channel *, int64_t, acp_piece *)
+    int acp_channel_take_into(acp_channel *, void *, uint64_t, int64_t, acp_piece *)
     int acp_channel_take_next(acp_channel *, int64_t, acp_piece *)
     void acp_channel_release(acp_channel *, uint64_t)
     void acp_channel_give_turn(acp_channel *)

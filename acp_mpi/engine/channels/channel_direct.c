@@ -1,0 +1,140 @@
+/* Long messages straight from the sender's memory into the buffer of a receiver that waits: both processors copy, and no
+ * slot is written.
+ *
+ * The receiver posts a receive of a message in a context of the ring's, whose tag is the channel's next number, and stores
+ * that number in the ring, as `asked`. A sender that finds its own next number there sends a message, if the receive is
+ * still posted, and the number is used up on both sides. Else it goes by its slot, which the receiver looks at all the
+ * time. The receiver takes `asked` back first, then ends the receive: then that has met the message, or never will. */
+#include "channels/channel_direct.h"
+#include "base/linux.h"
+#include "channels/channel.h"
+#include "core/messages.h"
+#include "core/state/peer.h"
+#include "memory/transaction.h"
+#include "messages/recv_wait.h"
+#include "messages/send.h"
+#include "peers/peer.h"
+#include "peers/rank_table.h"
+#include "progress/wait.h"
+
+#include <pthread.h>
+
+#define LOOK_BYTES 4096u /* one look while they could be copied */
+
+static acp_envelope envelope_of(const acp_channel *c, uint64_t nonce, uint64_t number, uint64_t size)
+{
+    uint32_t rank = rank_table_rank(c->engine, c->peer->slot);
+    return (acp_envelope){.context = nonce, .source = rank, .tag = (int64_t)(number & INT32_MAX), .size = size};
+}
+
+/* A receiver that has just got a long message comes again before its sender could copy this one. */
+static bool is_asked(acp_channel *c, struct channel_ring *ring, uint64_t size)
+{
+    uint64_t wanted = c->next + 1;
+    uint64_t looks = c->directly && !c->engine->progress.crowded ? size / LOOK_BYTES : 0;
+    while (atomic_load(&ring->asked) != wanted && looks--)
+        linux_cpu_relax();
+    return atomic_load(&ring->asked) == wanted && atomic_load(&ring->room) >= size;
+}
+
+static void use_up(acp_channel *c)
+{
+    atomic_store(&c->next, c->next + 1);
+    atomic_fetch_add_explicit(&c->messages, 1, memory_order_relaxed);
+}
+
+int acp_channel_send_into(acp_channel *c, const void *data, uint64_t size)
+{
+    struct channel_ring *ring = size >= CHANNEL_LONG && c->way == CHANNEL_NEAR ? channel_enter(c) : NULL;
+    if (!ring)
+        return ACP_E_HANDLE;
+    acp_lane *lane = is_asked(c, ring, size) ? acp_lane_take(c->engine) : NULL;
+    channel_leave(c);
+    if (!lane) {
+        c->directly = false;
+        return ACP_E_HANDLE;
+    }
+    acp_request *request = NULL;
+    acp_envelope m = envelope_of(c, c->their_nonce, c->next, size);
+    transaction_fault_point();
+    int rc = send_posted(lane, (uint32_t)m.source, &m, data, &request);
+    if (request)
+        rc = acp_request_end(lane, request, NULL);
+    acp_lane_give(lane);
+    c->directly = rc == ACP_OK;
+    if (rc == ACP_OK)
+        use_up(c);
+    return rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED ? ACP_E_HANDLE : rc == ACP_E_CLOSED ? ACP_E_DESTROYED : rc;
+}
+
+static bool would_not_wait(void *end)
+{
+    return acp_channel_state(end) != ACP_E_BUSY;
+}
+
+/* Until the message has come by either way; ACP_OK: into the buffer. ACP_E_CANCELLED: not there, and the slot or the state
+ * of the end says more. With the turn, and inside. */
+static int receive(acp_channel *c, acp_lane *lane, struct channel_ring *ring, void *buffer, uint64_t room, int64_t timeout_ns,
+                   uint64_t *size)
+{
+    acp_request *request;
+    acp_envelope m = envelope_of(c, c->nonce, c->next, room);
+    if (acp_receive(lane, &m, buffer, &request) != ACP_OK)
+        return ACP_E_CANCELLED;
+    atomic_store(&ring->room, room);
+    atomic_store(&ring->asked, c->next + 1);
+    transaction_fault_point();
+    channel_arm(c, true);
+    atomic_fetch_add_explicit(&c->waits, 1, memory_order_relaxed);
+    int waited = recv_wait_any(c->engine, &request, 1, would_not_wait, c, false, ACP_DOING_RECEIVE, timeout_ns);
+    channel_arm(c, false);
+    atomic_store(&ring->asked, 0);
+    transaction_fault_point();
+    int rc = acp_request_end(lane, request, &m);
+    *size = m.size;
+    switch (rc) {
+    case ACP_E_CANCELLED:
+        return waited == ACP_OK ? rc : waited;
+    case ACP_E_LOST: /* what its sender had sent before is in the slots */
+    case ACP_E_FINALIZING:
+        return ACP_E_CANCELLED;
+    case ACP_E_CLOSED:
+        return ACP_E_DESTROYED;
+    case ACP_E_TRUNCATED:
+        return ACP_E_DAMAGED;
+    default:
+        return rc;
+    }
+}
+
+/* The turn, if nobody else has it or is before this thread. */
+static bool has_turn(acp_channel *c)
+{
+    uint64_t none = 0;
+    return !atomic_load(&c->queue) && atomic_compare_exchange_strong(&c->turn, &none, (uint64_t)pthread_self());
+}
+
+int acp_channel_take_into(acp_channel *c, void *buffer, uint64_t room, int64_t timeout_ns, acp_piece *piece)
+{
+    if (room < CHANNEL_LONG || !c->directly || timeout_ns == 0 || c->way == CHANNEL_FAR || !has_turn(c))
+        return acp_channel_take(c, timeout_ns, piece);
+    acp_lane *lane = acp_lane_take(c->engine);
+    struct channel_ring *ring = lane ? channel_enter(c) : NULL;
+    uint64_t number = c->next, size = 0, start = linux_now_ns();
+    int rc = ring && acp_channel_state(c) == ACP_E_BUSY ? receive(c, lane, ring, buffer, room, timeout_ns, &size)
+                                                        : ACP_E_CANCELLED;
+    if (rc == ACP_OK) {
+        *piece = (acp_piece){.data = buffer, .size = size, .rest = size, .number = number, .first = true};
+        c->held[number % c->shape.slots] = 1;
+        use_up(c);
+    }
+    if (ring)
+        channel_leave(c);
+    if (lane)
+        acp_lane_give(lane);
+    if (rc == ACP_E_CANCELLED && (rc = acp_channel_await(c, ACP_CHANNEL_READY, wait_left(timeout_ns, start))) == ACP_OK)
+        rc = channel_take_piece(c, piece);
+    if (rc != ACP_OK)
+        acp_channel_give_turn(c);
+    return rc;
+}
