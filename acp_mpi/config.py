@@ -89,6 +89,14 @@ def _size(text: str) -> int:
     return _count(text)
 
 
+def _links_open(text: str) -> int:
+    if not _count(text):
+        raise ValueError(
+            "a process has at least one link open; leave it out for a share of its open files"
+        )
+    return min(_count(text), 2**31)
+
+
 def _multirun(text: str) -> tuple[str, int]:
     path, _, offset = text.strip().rpartition(" ")
     if not path or not (offset.isascii() and offset.isdigit()):
@@ -126,6 +134,7 @@ class Settings:
     ptrace: bool = True
     interfaces: str = ""
     links: str = ""
+    links_open: int = 0
     parent: int | None = None
     hints: str = ""
     rank_of: str = ""
@@ -157,6 +166,7 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
     "ACP_PTRACE": _switch,
     "ACP_INTERFACES": str,
     "ACP_LINKS": _links,
+    "ACP_LINKS_OPEN": _links_open,
     "ACP_PARENT": _count,
     "ACP_HINTS": str,  # read where groups are started: acp_mpi/launch/macprun/hints.py
     "ACP_LIFELINE": _lifeline,  # set by acp_mpi/launch/macprun/guard.py

@@ -293,8 +293,8 @@ def _short(function: str) -> OSError:
     return OSError(
         error,
         f"{function}: this process has no room for one more connection ({os.strerror(error)}): "
-        f"{links} links are open, and its limit of open files is {limit}; raise it (ulimit -n), or "
-        "close files",
+        f"{links} links are open, none of them idle, and its limit of open files is {limit}; raise "
+        "it (ulimit -n), or close files",
     )
 
 

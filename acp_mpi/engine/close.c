@@ -58,13 +58,15 @@ static void rings_flush(acp_engine *e)
         nanosleep(&soon, NULL);
 }
 
-/* The farewell of a broken connection is not repeated: a peer that has this announcement does not miss it. */
+/* The farewell of a broken connection is not repeated: a peer that has this announcement does not miss it. A resting
+ * link is resumed for that, unless its peer ends, too. */
 static void announce_end(acp_engine *e)
 {
     struct message m = newcomers_leaving(e, ENDING);
     pthread_mutex_lock(&e->lock);
     for (struct link *link = e->tcp.links; link; link = link->next)
-        link_io_send(&e->lanes[LANE_LOCKED], link, &m, NULL, 0);
+        if (!link->resting || !link->peer->ending)
+            link_io_send(&e->lanes[LANE_LOCKED], link, &m, NULL, 0);
     pthread_mutex_unlock(&e->lock);
 }
 

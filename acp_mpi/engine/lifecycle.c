@@ -24,6 +24,7 @@
 #include "peers/rank_table.h"
 #include "peers/rank_table_append.h"
 #include "progress/progress.h"
+#include "transport/link_cache.h"
 #include "transport/link_io.h"
 #include "transport/listen.h"
 
@@ -83,6 +84,7 @@ static int create(acp_engine *e, acp_fault *fault)
         return ACP_E_SYSTEM;
     }
     widen_descriptors();
+    link_cache_limit(e);
     membarrier_start(e);
     int rc = arena_create(e, fault);
     if (rc != ACP_OK)

@@ -50,7 +50,7 @@
 #include "operations/task.h"
 #include "peers/attach.h"
 #include "peers/peer_liveness.h"
-#include "transport/connection.h"
+#include "transport/accept.h"
 #include "transport/connection_input.h"
 #include "transport/keepalive.h"
 #include "transport/link.h"
@@ -217,7 +217,7 @@ const struct upcalls acp_upcalls = {
     .short_lasts = link_short_lasts,
     .pause = window_pause,
     .giver_ready = attach_giver_serve,
-    .listener_ready = connection_accept,
+    .listener_ready = accept_ready,
     .wire_ready = connection_input_ready,
     .talker_ask = connection_input_ask,
     .peer_ended = peer_liveness_end,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     Known: TypeAlias = tuple[tuple[Member, ...], int]  # groups, and ranks that the job began with
 
+_FEW_FILES = 32  # open files: fewer leave too little for connections
 _HEAD = 2**17  # bytes of a heap's head, with its mailbox, and some more
 
 
@@ -115,6 +116,19 @@ def _say_who_is_missing(
             "told nothing: start them by `srun --mpi=pmi2` (MPICH) or `srun --mpi=pmix` "
             "(Open MPI); `srun --mpi=list` shows what there is",
             tasks,
+        )
+
+
+def _say_how_few_files(limit: int) -> None:
+    """Warn if this process may have hardly more open files than it needs itself."""
+    if limit < _FEW_FILES:
+        log.warning(
+            "joining",
+            "init: this process may have %d open files (ulimit -n), and needs some 15 itself: its "
+            "connections to other ranks, one at a time, are closed and opened again; allow it %d "
+            "or more, better some for each rank it talks to",
+            limit,
+            _FEW_FILES,
         )
 
 
@@ -281,6 +295,7 @@ def _join(
             wide=company.wide or place.wide or bool(settings.interfaces),
             interfaces=host.interfaces_of(settings.interfaces),
             links=LINKS[settings.links],
+            links_open=settings.links_open,
             path=PATHS[settings.path],
             ptracer=settings.ptrace,
             service=settings.service,
@@ -289,6 +304,7 @@ def _join(
             window_size=window_size,
             window_committed=company.nodes > 1,
         )
+        _say_how_few_files(_engine.links()[1])
         if settings.lifeline and (lifeline := host.open_lifeline(*settings.lifeline)) is not None:
             _engine.watch_lifeline(lifeline)
         if not no_window:

@@ -105,11 +105,15 @@ def test_the_others_of_an_mpi_group_go_on(start, tmp_path, road, victim):
     nothing_stays(job)
 
 
+FEW_LINKS = {"few links": launch.ROADS["nodes"] | {"ACP_LINKS_OPEN": "1"}}  # most links rest
+
+
 @pytest.mark.smoke("link")
-@pytest.mark.parametrize("road", launch.ROADS)
+@pytest.mark.parametrize("road", [*launch.ROADS, *FEW_LINKS])
 def test_the_others_of_a_group_without_mpi_go_on(without_mpi, tmp_path, road):
     victim = 1
-    jobs = without_mpi(RANKS, launch.program(storm, tmp_path, victim), launch.ROADS[road])
+    env = (launch.ROADS | FEW_LINKS)[road]
+    jobs = without_mpi(RANKS, launch.program(storm, tmp_path, victim), env)
     statuses = [job.wait() for job in jobs]
     text = "\n".join(job.output for job in jobs)
     assert statuses == [-signal.SIGKILL if rank == victim else 0 for rank in range(RANKS)], text

@@ -1,10 +1,13 @@
-"""Links of waits: a rank is linked to the sources of what it waits for, and to few others."""
+"""Links: a rank has some to the sources of what it waits for, and rests those that are too many."""
 
 import json
 import math
 import os
+import resource
+import signal
 import statistics
 import threading
+from pathlib import Path
 
 import launch
 import pytest
@@ -42,6 +45,71 @@ def count_links():
         gathered = acp.gather(json.dumps(found))
         if acp.rank() == 0:
             print(json.dumps([json.loads(one) for one in gathered]))
+
+
+FILES = 40
+
+
+def meet_all():
+    """Every rank talks to each other one, with fewer descriptors, or links, than ranks."""
+    if "ACP_LINKS_OPEN" not in os.environ:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
+    with acp.init():
+        ranks = acp.procs()
+        assert acp.allgather(acp.rank() ** 2) == [rank**2 for rank in range(ranks)]
+        sent = [(acp.rank(), rank) for rank in range(ranks)]
+        assert acp.alltoall(sent) == [(rank, acp.rank()) for rank in range(ranks)]
+        for rank in range(ranks):
+            acp.fetch_add8(acp.query_starter_ga(rank), 1)
+        acp.sync()
+        assert acp.fetch_add8(acp.query_starter_ga(acp.rank()), 0) == ranks
+        assert acp.losses() == 0
+        acp.sync()
+
+
+@pytest.mark.smoke("few links")
+@pytest.mark.parametrize(
+    ("ranks", "env"),
+    [
+        pytest.param(6, {"ACP_LINKS_OPEN": "2"}, id="few links"),
+        pytest.param(6, {"ACP_LINKS_OPEN": "1", "ACP_LINKS": "mac"}, id="one link"),
+        pytest.param(64, {}, id="few descriptors"),
+    ],
+)
+def test_ranks_meet_more_others_than_they_may_have_links(without_mpi, ranks, env):
+    jobs = without_mpi(ranks, launch.program(meet_all), launch.ROADS["nodes"] | env)
+    failed = [job.output for job in jobs if job.wait()]
+    assert not failed, "\n".join(failed)
+
+
+def outlive_a_rank_at_rest(folder):
+    """The last rank dies while nobody has a connection to it."""
+    acp.init()
+    end, last = Path(folder, "end"), acp.procs() - 1
+    if acp.rank() == last:
+        launch.until(end.exists)
+        os.kill(os.getpid(), signal.SIGKILL)
+    word = acp.query_starter_ga(acp.rank())
+    for rank in (last, 1 - acp.rank()):
+        acp.fetch_add8(acp.query_starter_ga(rank) + 8, 1)
+    launch.until(lambda: _engine.links()[0] <= 1)
+    Path(folder, f"{acp.rank()} is ready").touch()
+    if acp.rank() == 0:
+        launch.until(Path(folder, "1 is ready").exists)
+        end.touch()
+    try:
+        acp.wait_until(word, "==", 1)
+    except acp.PeerLostError as error:
+        assert error.rank == last, error  # noqa: PT017
+        Path(folder, f"{acp.rank()} survived").touch()
+
+
+def test_the_death_of_a_rank_at_rest_ends_a_wait(without_mpi, tmp_path):
+    env = launch.ROADS["nodes"] | {"ACP_LINKS_OPEN": "1", "ACP_PEER_TIMEOUT": "8"}
+    jobs = without_mpi(3, launch.program(outlive_a_rank_at_rest, tmp_path), env)
+    statuses = [job.wait() for job in jobs]
+    assert statuses == [0, 0, -signal.SIGKILL], "\n".join(job.output for job in jobs)
+    assert {path.name for path in tmp_path.glob("* survived")} == {"0 survived", "1 survived"}
 
 
 @pytest.mark.campaign

@@ -113,6 +113,7 @@ typedef struct acp_config {
     uint32_t window_committed; /* all of it, for life: a network pins the memory of a window */
     uint32_t path;          /* acp_path */
     uint32_t links;         /* acp_protection; to encrypt takes OpenSSL's libcrypto, for mac it is used where it is faster */
+    uint32_t links_open;    /* connections of links above which idle ones rest; 0: half of the descriptors allowed */
     uint32_t service;       /* not a rank that the program means by all */
     uint32_t ptracer;       /* let peers of the node reach registered memory at once */
     uint64_t peer_timeout_ns;

@@ -70,6 +70,7 @@ cdef extern from "core/engine.h" nogil:
         char interfaces[256]
         uint32_t path
         uint32_t links
+        uint32_t links_open
         uint32_t service
         uint32_t ptracer
         uint64_t window_size

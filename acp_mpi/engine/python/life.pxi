@@ -6,8 +6,9 @@ from libc.string cimport memcpy, memset
 
 
 def create(*, bytes secret, bytes job, node: int, memory_limit: int, starter_size: int, host: int,
-           wide: bool, bytes interfaces, links: int, path: int, ptracer: bool, service: bool,
-           peer_timeout: float, unexpected_max: int, window_size: int, window_committed: bool) -> None:
+           wide: bool, bytes interfaces, links: int, links_open: int, path: int, ptracer: bool,
+           service: bool, peer_timeout: float, unexpected_max: int, window_size: int,
+           window_committed: bool) -> None:
     """Make the engine of this process; `join` gives it the members.
 
     `secret` has 32 bytes, `job` 16; `wide` says that the job spans hosts, `interfaces` on which
@@ -33,6 +34,7 @@ def create(*, bytes secret, bytes job, node: int, memory_limit: int, starter_siz
     config.starter_size = starter_size
     config.path = path
     config.links = links
+    config.links_open = links_open
     config.ptracer = ptracer
     config.service = service
     config.window_size = window_size

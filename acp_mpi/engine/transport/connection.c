@@ -1,5 +1,5 @@
-/* The life of a connection: calling and accepting, deadlines, and the events it waits for. Input is handled by
- * connection_input.c. */
+/* The life of a connection: calling, deadlines, and the events it waits for. Input is handled by connection_input.c,
+ * calls of peers by accept.c. */
 #include "transport/connection.h"
 #include "base/linux.h"
 #include "core/engine_state.h"
@@ -20,14 +20,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#define HANDSHAKE_NS ((uint64_t)5000000000)
-#define PENDING_MOST 256u
-#define PENDING_EACH 32u /* from one address outside the job's hosts */
-#define CROWD_NS ((uint64_t)500000000) /* of a handshake, while others wait for its place */
-#define CROWD_STRANGER_NS ((uint64_t)100000000) /* of a handshake from an address outside the job's hosts */
-#define AT_A_TIME 64u /* connections accepted before open ones get their turn */
-#define LISTEN_AGAIN_NS ((uint64_t)1000000000)
 
 static struct wire *wire_new(acp_engine *e, int fd, uint32_t events, uint64_t patience_ns)
 {
@@ -113,47 +105,11 @@ static void listen_as_told(acp_engine *e)
     listen_watch(e, !e->tcp.listen_again);
 }
 
-static void listen_later(acp_engine *e, uint64_t when)
+void connection_listen_later(acp_engine *e, uint64_t when)
 {
     e->tcp.listen_again = when;
     reactor_timer(e, when);
     listen_as_told(e);
-}
-
-/* The handshake (no link uses it yet), among those from that address (NULL: any), that makes room for another: the oldest
- * that has had its time, one from outside the job's hosts first. NULL: none yet; *due: when one has. */
-static struct wire *pending_oldest(const acp_engine *e, const uint8_t *source, uint32_t *count, uint64_t *due)
-{
-    struct wire *oldest = NULL;
-    uint64_t now = linux_now_ns();
-    *count = 0;
-    *due = UINT64_MAX;
-    for (uint32_t i = 0; i < e->tcp.wire_room; i++) {
-        struct wire *w = e->tcp.wires[i];
-        if (!w || w->state == WIRE_CLOSED || !w->accepted || !w->deadline ||
-            (source && memcmp(w->source, source, sizeof w->source)))
-            continue;
-        uint64_t at = w->deadline - HANDSHAKE_NS + (w->neighbour ? CROWD_NS : CROWD_STRANGER_NS);
-        ++*count;
-        *due = at < *due ? at : *due;
-        if (at <= now && (!oldest || w->neighbour < oldest->neighbour ||
-                          (w->neighbour == oldest->neighbour && w->deadline < oldest->deadline)))
-            oldest = w;
-    }
-    return oldest;
-}
-
-/* May one more from there begin a handshake? If need be another from the same kind of address ends. */
-static bool welcome(acp_engine *e, const uint8_t *source, bool neighbour)
-{
-    uint32_t count;
-    uint64_t due;
-    struct wire *oldest = neighbour ? NULL : pending_oldest(e, source, &count, &due);
-    if (neighbour || count < PENDING_EACH)
-        return true;
-    if (oldest)
-        connection_close(e, oldest);
-    return oldest != NULL;
 }
 
 void connection_short_begins(acp_engine *e, int error)
@@ -164,20 +120,7 @@ void connection_short_begins(acp_engine *e, int error)
     }
 }
 
-/* Out of descriptors this process has a spare one, with which it tells callers, one after the other, that it lives.
- * -1: no caller, or one is being told. */
-static int accept_spare(acp_engine *e, uint8_t *source, bool *neighbour)
-{
-    bool has = !e->tcp.spare_used && attach_spare_close(e);
-    int fd = has ? listen_accept(e, source, neighbour) : -1;
-    if (has && fd < 0)
-        attach_spare_open(e);
-    e->tcp.spare_used |= fd >= 0;
-    e->tcp.put_off_at = fd >= 0 ? linux_now_ns() : e->tcp.put_off_at;
-    return fd;
-}
-
-static void spare_over(acp_engine *e)
+void connection_spare_over(acp_engine *e)
 {
     e->tcp.spare_used = false;
     attach_spare_open(e);
@@ -185,57 +128,25 @@ static void spare_over(acp_engine *e)
     listen_as_told(e);
 }
 
-void connection_accept(acp_lane *lane)
+struct wire *connection_accepted(acp_engine *e, int fd, const uint8_t *source, bool neighbour, bool spare)
 {
-    acp_engine *e = lane->engine;
-    for (uint32_t turn = 0; turn < AT_A_TIME; turn++) {
-        uint8_t source[ENDPOINT_SOURCE];
-        bool neighbour;
-        uint32_t count;
-        uint64_t due;
-        bool full = e->tcp.pending_handshakes >= PENDING_MOST;
-        struct wire *leaves = full ? pending_oldest(e, NULL, &count, &due) : NULL;
-        if (full && !leaves) {
-            listen_later(e, due);
-            return;
-        }
-        int fd = listen_accept(e, source, &neighbour);
-        if (fd < 0 && errno == EAGAIN)
-            return;
-        bool spare = fd < 0 && peer_own_shortage(errno);
-        if (spare) {
-            connection_short_begins(e, errno);
-            fd = accept_spare(e, source, &neighbour);
-        }
-        if (fd >= 0 && !welcome(e, source, neighbour)) {
-            close(fd);
-            continue;
-        }
-        if (leaves && e->tcp.pending_handshakes >= PENDING_MOST)
-            connection_close(e, leaves);
-        struct wire *wire = fd < 0 ? NULL : wire_new(e, fd, EPOLLIN, HANDSHAKE_NS);
-        if (!wire) { /* no descriptor or memory is left: the listener would ring for ever */
-            if (fd >= 0)
-                close(fd);
-            if (fd >= 0 && spare)
-                spare_over(e);
-            listen_later(e, linux_now_ns() + LISTEN_AGAIN_NS);
-            return;
-        }
-        wire->spare = spare;
-        if (!spare)
-            e->tcp.short_since = 0;
-        memcpy(wire->source, source, sizeof source);
-        wire->neighbour = neighbour;
-        wire->accepted = true;
-        wire->state = WIRE_HANDSHAKE;
-        e->tcp.pending_handshakes++;
-        if (acp_handshake_server(wire->handshake, e->config.secret, e->config.job, e->self,
-                                 connection_protection(e, listen_is_loopback(source))) < 0)
-            connection_close(e, wire);
-        else
-            wire->handshake->rises = e->config.links == ACP_LINKS_DEFAULT; /* a tunnel may end on this host */
-    }
+    struct wire *wire = wire_new(e, fd, EPOLLIN, HANDSHAKE_NS);
+    if (!wire)
+        return NULL;
+    wire->spare = spare;
+    if (!spare)
+        e->tcp.short_since = 0;
+    memcpy(wire->source, source, sizeof wire->source);
+    wire->neighbour = neighbour;
+    wire->accepted = true;
+    wire->state = WIRE_HANDSHAKE;
+    e->tcp.pending_handshakes++;
+    if (acp_handshake_server(wire->handshake, e->config.secret, e->config.job, e->self,
+                             connection_protection(e, listen_is_loopback(source))) < 0)
+        connection_close(e, wire);
+    else
+        wire->handshake->rises = e->config.links == ACP_LINKS_DEFAULT; /* a tunnel may end on this host */
+    return wire;
 }
 
 void connection_opened(acp_engine *e, struct wire *wire)
@@ -270,7 +181,7 @@ void connection_close(acp_engine *e, struct wire *wire)
     wire->fd = -1;
     atomic_fetch_sub(&e->tcp.wire_count, 1);
     if (wire->spare)
-        spare_over(e);
+        connection_spare_over(e);
     wire->next_dead = e->tcp.dead_wires; /* a frame of it may be in work: freed later */
     e->tcp.dead_wires = wire;
 }

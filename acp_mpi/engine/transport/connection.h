@@ -10,6 +10,9 @@ struct link;
 struct peer;
 struct seal;
 
+#define HANDSHAKE_NS ((uint64_t)5000000000) /* time for one */
+#define PENDING_MOST 256u                   /* handshakes of calls at a time */
+
 enum wire_state { WIRE_CONNECTING = 1, WIRE_HANDSHAKE, WIRE_OPEN, WIRE_CLOSED };
 
 struct wire {
@@ -49,7 +52,10 @@ void connection_pause(acp_engine *e, struct wire *wire, bool fasts);
 /* A frame, a caller or a peer's call finds no descriptor, or no memory (errno). */
 void connection_short_begins(acp_engine *e, int error);
 
-void connection_accept(acp_lane *lane);
+/* Of a peer's call; by the spare descriptor it is only told to call later. NULL: no memory, or no descriptor. */
+struct wire *connection_accepted(acp_engine *e, int fd, const uint8_t *source, bool neighbour, bool spare);
+void connection_spare_over(acp_engine *e);
+void connection_listen_later(acp_engine *e, uint64_t when);
 uint64_t connection_tick(acp_engine *e, uint64_t now); /* accepts again, if it is time; when next */
 void connection_close_all(acp_engine *e);
 void connection_reclaim(acp_engine *e); /* when nothing can refer to closed ones any more */

@@ -5,9 +5,11 @@
 #include "progress/wait.h"
 #include "transport/connection.h"
 #include "transport/link.h"
+#include "transport/link_cache.h"
 #include "transport/link_io.h"
 
 #define AWAIT_NS ((uint64_t)3000000000)
+#define CHECK_NS ((uint64_t)5000000) /* between two resting links that are resumed to see whether their peers live */
 #define DOZE_NS ((int64_t)500000)
 
 /* Does this process wait for a frame of the peer? A thread that runs a signal handler in its wait still does. */
@@ -48,6 +50,8 @@ static uint64_t link_tick(acp_lane *lane, struct link *link, uint64_t now, uint6
     uint64_t timeout = e->config.peer_timeout_ns;
     link->lost_at += late;
     link->silent_at += late;
+    if (link->resting)
+        return UINT64_MAX;
     if (link->state == LINK_CALLING)
         return without_wire(lane, link, now);
     if (link->heard >= link->asked || !expects(e, link))
@@ -63,6 +67,11 @@ static uint64_t link_tick(acp_lane *lane, struct link *link, uint64_t now, uint6
     if (now - link->heard >= timeout / 8)
         probe_send(link, now);
     return now + timeout / 8;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
 }
 
 /* Ends the connections on which the peer has not named its link in time; the next deadline. */
@@ -82,14 +91,36 @@ static uint64_t wires_tick(acp_lane *lane, uint64_t now)
     return next;
 }
 
+/* A resting link has no connection that would end with the peer's process: those whose peers a thread may wait for are
+ * resumed now and then, one at a time, the one that has been silent for the longest time first. */
+static uint64_t rested_tick(acp_engine *e, uint64_t now)
+{
+    uint64_t pause = e->config.peer_timeout_ns / 8;
+    struct link *oldest = NULL;
+    for (struct link *link = e->tcp.cache.resting ? e->tcp.links : NULL; link; link = link->next)
+        if (link->resting && expects(e, link) && (!oldest || link->heard < oldest->heard))
+            oldest = link;
+    if (!oldest)
+        return UINT64_MAX;
+    uint64_t due = oldest->heard + pause;
+    due = due > e->tcp.cache.checked_at + CHECK_NS ? due : e->tcp.cache.checked_at + CHECK_NS;
+    if (now < due)
+        return due;
+    e->tcp.cache.checked_at = now;
+    link_wake(e, oldest);
+    return now + CHECK_NS;
+}
+
 void keepalive_tick(acp_lane *lane, uint64_t late)
 {
     acp_engine *e = lane->engine;
     uint64_t now = linux_now_ns(), next = wires_tick(lane, now);
+    next = earlier(next, link_cache_tick(e, now));
+    next = earlier(next, rested_tick(e, now));
     for (struct link *link = e->tcp.links, *after; link; link = after) {
         after = link->next;
         uint64_t at = link_tick(lane, link, now, late);
-        next = at < next ? at : next;
+        next = earlier(next, at);
     }
     if (next != UINT64_MAX)
         reactor_timer(e, next);

@@ -80,11 +80,18 @@ void link_unhold(acp_engine *e, struct link *link)
     link->held = false;
 }
 
+static void link_rests(acp_engine *e, struct link *link, bool rests)
+{
+    e->tcp.cache.resting += rests - link->resting;
+    link->resting = rests;
+}
+
 static void link_close(acp_engine *e, struct link *link)
 {
     if (link->state == LINK_CLOSED)
         return;
     link->state = LINK_CLOSED;
+    link_rests(e, link, false);
     link_unhold(e, link);
     if (link->wire)
         connection_close(e, link->wire);
@@ -184,6 +191,40 @@ void link_give_up(acp_lane *lane, struct link *link)
         peer_mark_lost(e, p);
 }
 
+/* The leader calls, unless the peer has. */
+void link_wake(acp_engine *e, struct link *link)
+{
+    if (!link->resting)
+        return;
+    link_rests(e, link, false);
+    link->attempt = link->refusals = 0;
+    link->pause = PAUSE_NS;
+    link_lost_after(e, link);
+    link->retry_at = linux_now_ns();
+    reactor_timer(e, link->retry_at);
+}
+
+void link_rest(acp_engine *e, struct link *link)
+{
+    connection_close(e, link->wire);
+    link->wire = NULL;
+    link->moved = false;
+    link->asked = 0;
+    link->shortage = 0;
+    link_unhold(e, link);
+    link->state = LINK_CALLING;
+    link_rests(e, link, true);
+    if (link->out.held)
+        link_wake(e, link);
+}
+
+/* The leader looks for an idle link to rest (link_cache.c). */
+void link_crowded(acp_engine *e)
+{
+    e->tcp.cache.spare_at = 0;
+    reactor_timer(e, linux_now_ns());
+}
+
 static void call_later(acp_engine *e, struct link *link)
 {
     link->attempt = link->refusals = 0;
@@ -208,6 +249,10 @@ void link_call(acp_lane *lane, struct link *link)
         link->refusals += errno == ECONNREFUSED;
         if (link->shortage)
             link_lost_after(e, link);
+        if (link->shortage == EMFILE || link->shortage == ENFILE) {
+            e->tcp.cache.lacking = true;
+            link_crowded(e);
+        }
     }
     if (link->refusals >= addresses)
         link_give_up(lane, link);
@@ -246,7 +291,9 @@ void link_watch(acp_engine *e, struct peer *p, uint32_t color)
     if (p->lost || peer_attach(e, p) != RELATION_REMOTE)
         return;
     pthread_mutex_lock(&e->lock);
-    link_to(&e->lanes[LANE_LOCKED], p, color);
+    struct link *link = link_to(&e->lanes[LANE_LOCKED], p, color);
+    if (link)
+        link_wake(e, link);
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -274,6 +321,8 @@ void links_knocked_at(acp_lane *lane, const struct peer *p)
     uint64_t silence = part < PAUSE_MOST_NS ? part : PAUSE_MOST_NS;
     for (struct link *link = lane->engine->tcp.links, *next; link; link = next) {
         next = link->next;
+        if (link->peer == p && link->opener)
+            link_wake(lane->engine, link);
         if (link->peer != p || !link->opener || link->state != LINK_OPEN ||
             linux_now_ns() - link->heard <= silence)
             continue;

@@ -26,6 +26,7 @@ struct link {
     struct link *next;
     uint64_t session; /* number that the opener gave it */
     bool opener;      /* of this process: it calls again when the connection breaks */
+    bool resting;     /* without a connection until a frame is to be sent, or the peer needs one: not lost meanwhile */
     bool known;       /* the peer has answered: it knows the session */
     bool sealed;      /* its frames have tags in place of sums */
     uint8_t state;
@@ -47,6 +48,7 @@ struct link {
     bool needed;       /* frames were to be sent when this connection came */
     bool moved;        /* a frame was sent or received on it */
     bool guarded;      /* other ranks rely on it: the peer is probed though no thread waits here */
+    uint64_t expected; /* frames of the peer that there were when this connection came */
     /* while there is no connection */
     uint32_t attempt, refusals; /* addresses called in this round; refusals among them */
     int shortage; /* errno if this process could not call; 0 */
@@ -87,6 +89,9 @@ void links_flush(acp_engine *e); /* last of all, without other threads: what is 
 void links_close(acp_engine *e);
 void links_lost(acp_lane *lane, struct peer *p);
 void link_broken(acp_lane *lane, struct wire *wire); /* the connection, with a link or without */
+void link_wake(acp_engine *e, struct link *link); /* a resting one is to have a connection */
+void link_rest(acp_engine *e, struct link *link); /* its connection ends in order, on both sides */
+void link_crowded(acp_engine *e); /* connections are too many, or descriptors too few */
 void link_taken(acp_engine *e, struct link *link); /* a listener has taken the call */
 void link_knocked(acp_engine *e, struct wire *wire);
 void link_put_off(acp_engine *e, struct wire *wire); /* the peer lives, and is short of descriptors */

@@ -154,6 +154,8 @@ void link_io_commit(acp_lane *lane, struct link *link, const struct message *m,
     }
     if (!e->progress.timer_at) /* so that the peer is probed later */
         reactor_timer(e, linux_now_ns() + e->config.peer_timeout_ns / 8);
+    if (unlikely(link->resting))
+        link_wake(e, link);
     if (link->state != LINK_OPEN || link->corked || !idle)
         return;
     size_t enough = part ? UNSENT_MOST : command && link->unanswered > 1 ? COMPANY_BYTES : 0;

@@ -23,13 +23,15 @@
 
 #define SESSION_NEW 1u   /* flag: to be made if it is not known */
 #define SESSION_LATER 4u /* flag: its sender lives, and has no descriptor for a link */
+#define SESSION_REST 8u  /* flag: this connection ends, the link does not */
 #define SESSION_KNOCK 2u /* flag: for no link, but the called process is to call anew */
 
 static struct message session_of(const struct link *link)
 {
     return (struct message){.kind = ACP_SESSION,
                             .flags = link->opener && !link->known ? SESSION_NEW : 0,
-                            .id = link->session, .a = link->received, .b = link->color};
+                            .id = link->session, .a = link->received, .b = link->color,
+                            .src = link->out.next};
 }
 
 /* A process that counts as dead itself does not declare others dead. */
@@ -52,6 +54,23 @@ void link_session_knock(const struct wire *wire)
     link_io_send_now(wire, &m, 0);
 }
 
+bool link_session_rest(const struct link *link)
+{
+    struct message m = {.kind = ACP_SESSION, .flags = SESSION_REST, .a = link->received};
+    return link_io_send_now(link->wire, &m, link->received);
+}
+
+/* A frame that the peer has not taken before it sent that is sent again: the link has a connection again soon. */
+static bool rests(acp_engine *e, struct wire *wire, const struct message *m)
+{
+    struct link *link = wire->link;
+    if (!link || link->state != LINK_OPEN || link->wire != wire || link->peer->gone ||
+        !tcp_send_queue_ack(&link->out, m->a))
+        return false;
+    link_rest(e, link);
+    return true;
+}
+
 static void up(acp_lane *lane, struct link *link)
 {
     link->state = LINK_OPEN;
@@ -60,6 +79,8 @@ static void up(acp_lane *lane, struct link *link)
     link->asked = 0;
     link->needed = link->out.held || !link->known;
     link_io_push(lane, link);
+    if (lane->engine->tcp.wire_count > lane->engine->tcp.cache.open_most)
+        link_crowded(lane->engine);
 }
 
 /* Bytes that the socket does not take now are kept; false: the connection is broken. */
@@ -162,6 +183,7 @@ static struct link *admit(acp_lane *lane, struct wire *wire, const struct messag
         link_without_wire(e, link);
     }
     link->wire = wire;
+    link_wake(e, link);
     link->state = LINK_CALLING;
     wire->link = link;
     struct message own = session_of(link);
@@ -185,6 +207,11 @@ void link_session_begin(acp_lane *lane, struct wire *wire, const struct message 
 {
     acp_engine *e = lane->engine;
     struct link *link = wire->link;
+    if (m->flags & SESSION_REST) {
+        if (!rests(e, wire, m))
+            link_broken(lane, wire);
+        return;
+    }
     if (m->status == ACP_E_LOST) {
         peers_cast_out(e);
         link = NULL;
@@ -205,6 +232,7 @@ void link_session_begin(acp_lane *lane, struct wire *wire, const struct message 
         return;
     }
     link->known = true;
+    link->expected = m->src;
     connection_opened(e, wire);
     if (link->state == LINK_CALLING) {
         link_io_take_in(link, NULL, (const unsigned char *)UINTPTR_MAX);

@@ -96,7 +96,14 @@ static inline void middle_accept(struct middle *x)
     CHECK(pair < MIDDLE_PAIRS);
     x->sides[pair][0] = accept4(x->listener, NULL, NULL, SOCK_CLOEXEC);
     x->sides[pair][1] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(x->sides[pair][0] >= 0 && connect(x->sides[pair][1], (struct sockaddr *)&to, sizeof to) == 0);
+    CHECK(x->sides[pair][0] >= 0);
+    if (connect(x->sides[pair][1], (struct sockaddr *)&to, sizeof to)) { /* that engine has closed */
+        for (int side = 0; side < 2; side++) {
+            close(x->sides[pair][side]);
+            x->sides[pair][side] = -1;
+        }
+        return;
+    }
     x->attacked[pair] = false;
     for (int side = 0; side < 2; side++) {
         setsockopt(x->sides[pair][side], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

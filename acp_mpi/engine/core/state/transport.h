@@ -37,6 +37,14 @@ struct tcp_state {
     struct link *links, *dead_links;
     struct outbox_spares outbox_spares;
     uint64_t sessions; /* links that this process has opened */
+    struct link_cache {
+        uint32_t open_most; /* connections of links above which idle ones rest */
+        uint32_t resting;   /* links that rest */
+        uint64_t rested;    /* times that this process has let one rest */
+        bool lacking;       /* a link has found no descriptor */
+        uint64_t checked_at; /* time at which a link was last resumed to see whether its peer lives, ns */
+        uint64_t spare_at, pause; /* time of the next look for an idle one, if there was none; and until then, ns */
+    } cache;
     _Atomic uint32_t held_links; /* links with frames that are held back */
     _Atomic uint64_t held_at;    /* time of the first of these frames, ns */
     _Atomic bool asked_later;    /* an answer may be later than a waiting caller can do with */
