@@ -10,6 +10,7 @@
 #include "device_copies/op_relay.h"
 #include "devices/cuda.h"
 #include "devices/device_block.h"
+#include "devices/opencl.h"
 #include "membership/name_service.h"
 #include "membership/team.h"
 #include "memory/arena.h"
@@ -153,7 +154,8 @@ int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *
     pthread_mutex_init(&e->mail.lock, NULL);
     pthread_mutex_init(&e->devices.lock, NULL);
     pthread_mutex_init(&e->devices.opening, NULL);
-    acp_device_kind(e, &cuda_kind); /* its driver is loaded at the first use */
+    acp_device_kind(e, &cuda_kind); /* drivers are loaded at the first use */
+    acp_device_kind(e, &opencl_kind);
     pthread_mutex_init(&e->collectives.lock, NULL);
     pthread_mutex_init(&e->progress.leader, NULL);
     pthread_mutex_init(&e->progress.waiters_lock, NULL);

@@ -28,6 +28,14 @@ def _device_side(buffer: Any, function: str) -> None:
     raise DeviceSide(*found(buffer, function))
 
 
+def _is_opencl(buffer: Any) -> bool:
+    if "pyopencl" not in sys.modules:
+        return False
+    from acp_mpi.rma import opencl_memory
+
+    return opencl_memory.shows(buffer)
+
+
 class _Memory:
     """Memory of an exporter that cannot say whether others may write to it."""
 
@@ -70,7 +78,7 @@ def hosted(x: Any, function: str) -> Any:
 
 def array_of(buffer: Any, function: str, reason: object) -> Any:
     """Return an array of the memory of `buffer`; raise for what is none, and is `reason` why."""
-    if hasattr(buffer, "__cuda_array_interface__"):
+    if hasattr(buffer, "__cuda_array_interface__") or _is_opencl(buffer):
         _device_side(buffer, function)
     if not hasattr(buffer, "__array_interface__") and not _has_buffer(buffer):
         if hasattr(buffer, "__dlpack__"):

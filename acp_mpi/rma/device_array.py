@@ -8,6 +8,7 @@ from weakref import WeakSet
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError
+from acp_mpi.rma import opencl_memory
 from acp_mpi.rma.device_memory import KINDS, device_of
 from acp_mpi.rma.shapes import color_of, extent_of, kind_of
 from acp_mpi.util.lifecycle import on_close, on_reset
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CUDA = 2
+_OPENCL = 4
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # of DLPack
 _dropped: list[tuple[Any, int, int, int]] = []  # registrations whose arrays are gone
 _global: WeakSet[_Memory] = WeakSet()  # memory with an address
@@ -177,6 +179,14 @@ class DeviceArray:
             "stream": None,
         }
 
+    @property
+    def buffer(self) -> Any:
+        """The pyopencl.Buffer of its memory, for kernels; of a part, where OpenCL can have one."""
+        block = self._open()
+        if block.type != _OPENCL:
+            raise AttributeError("buffer: the memory is not OpenCL's")
+        return opencl_memory.buffer_of(block.address, self._offset, self.nbytes)
+
     def __dlpack_device__(self) -> tuple[int, int]:
         block = self._open()
         return block.type, block.number
@@ -195,9 +205,9 @@ class DeviceArray:
             raise BufferError(f"DeviceArray: DLPack has no elements of type {self.dtype}")
         block = self._open()
         code, size = _CODES[self.dtype.kind], int(self.dtype.itemsize)
-        address = block.address + self._offset
+        address, place = block.address, (block.type, block.number)
         return _engine.dlpack_capsule(
-            address, block.type, block.number, self.shape, code, size, self._memory
+            address, *place, self.shape, code, size, self._memory, self._offset
         )
 
     def close(self) -> None:
@@ -222,11 +232,11 @@ def made(
     """Make the array of `acp.empty(device=)` or `acp.zeros(device=)`."""
     _engine.demand(function)
     kind, extent = kind_of(dtype, function), extent_of(shape, function)
-    type, number = device_of(device, function)
+    type, number, *place = device_of(device, function)
     color = color_of(color, function)
     _end_dropped()
     size = max(prod(extent) * kind.itemsize, 1)
-    block = _engine.device_allocate(type, number, size)
+    block = _engine.device_allocate(type, number, size, *place)
     array = DeviceArray(_Memory(block, size, color), 0, extent + kind.shape, kind.base)
     if zeros and array.nbytes:
         part = bytes(min(array.nbytes, 1 << 20))

@@ -6,6 +6,7 @@ import sys
 from math import prod
 
 from acp_mpi.engine import _engine
+from acp_mpi.rma import opencl_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ _MANAGED = 13
 
 def name_of(x: Any) -> str:
     """Return the device of `x` in words, as "cuda 1"."""
+    if opencl_memory.shows(x):
+        return "opencl"
     if not hasattr(x, "__dlpack_device__"):
         return "cuda"
     kind, number = x.__dlpack_device__()
@@ -36,8 +39,8 @@ def _contiguous(shape: Sequence[int], strides: Sequence[int] | None, unit: int) 
     return True
 
 
-def _by_interface(x: Any, function: str) -> tuple[int, int, int, int, Any]:
-    """Return (kind, device, address, bytes, stream) by the CUDA array interface, version 2 or 3."""
+def _by_interface(x: Any, function: str) -> tuple[int, int, int, int, int, Any]:
+    """Return (kind, device, address, offset, bytes, stream) by the CUDA array interface, 2 or 3."""
     import numpy
 
     shown = x.__cuda_array_interface__
@@ -46,21 +49,21 @@ def _by_interface(x: Any, function: str) -> tuple[int, int, int, int, Any]:
     if shown.get("mask") is not None or kind.hasobject:
         raise TypeError(f"{function}: {type(x).__name__} has a mask or objects; give plain numbers")
     _check(x, function, _contiguous(shown["shape"], shown.get("strides"), kind.itemsize), read_only)
-    return _CUDA, -1, address, prod(shown["shape"]) * kind.itemsize, shown.get("stream")
+    return _CUDA, -1, address, 0, prod(shown["shape"]) * kind.itemsize, shown.get("stream")
 
 
-def _by_dlpack(x: Any, function: str) -> tuple[int, int, int, int, Any]:
+def _by_dlpack(x: Any, function: str) -> tuple[int, int, int, int, int, Any]:
     kind, number = x.__dlpack_device__()
     try:
         # No order is asked for here: an operation starts behind a stream by itself.
         capsule = x.__dlpack__(stream=-1) if kind in (_CUDA, _MANAGED) else x.__dlpack__()
-        address, _, _, shape, strides, size, read_only = _engine.dlpack_place(capsule)
+        address, _, _, shape, strides, size, read_only, at = _engine.dlpack_place(capsule)
     except Exception as reason:  # of the exporter, whatever it is
         raise TypeError(
             f"{function}: {type(x).__name__} does not give its memory by DLPack: {reason}"
         ) from reason
     _check(x, function, _contiguous(shape, strides, 1), read_only)
-    return _CUDA if kind == _MANAGED else kind, number, address, prod(shape) * size, None
+    return _CUDA if kind == _MANAGED else kind, number, address, at, prod(shape) * size, None
 
 
 def _check(x: Any, function: str, contiguous: bool, read_only: bool) -> None:
@@ -87,20 +90,27 @@ def found(x: Any, function: str) -> tuple[Any, int, int, Any]:
     if (own := getattr(x, "_side", None)) is not None:
         side: tuple[Any, int, int, Any] = own(function)
         return side
+    if opencl_memory.shows(x):
+        return opencl_memory.found(x, function)
     by_interface = hasattr(x, "__cuda_array_interface__")
-    kind, number, address, size, stream = (_by_interface if by_interface else _by_dlpack)(
+    kind, number, address, at, size, stream = (_by_interface if by_interface else _by_dlpack)(
         x, function
     )
     if not size:
         raise ValueError(
             f"{function}: {type(x).__name__} has no elements; there is nothing to move"
         )
-    block, offset = _engine.device_adopt(function, kind, number, address, size, x)
-    return block, offset, size, _stream(x, stream)
+    block, offset = _engine.device_adopt(function, kind, number, address, at + size, x)
+    return block, offset + at, size, _stream(x, stream)
 
 
-def device_of(device: Any, function: str) -> tuple[int, int]:
-    """Return (kind, number) of "cuda", "cuda:1", a device of PyTorch or CuPy, or such a pair."""
+def device_of(device: Any, function: str) -> tuple[int, ...]:
+    """Return (kind, number) of "cuda:1", a device of PyTorch or CuPy, or such a pair.
+
+    Of a context or a queue of pyopencl (kind, number, context, queue).
+    """
+    if (place := opencl_memory.place_of(device)) is not None:
+        return place
     numbers = {name: kind for kind, name in KINDS.items()}
     name, number = getattr(device, "type", None), getattr(device, "index", None)
     if isinstance(device, str):

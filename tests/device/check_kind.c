@@ -22,7 +22,7 @@
 enum { MIB = 1 << 20, SIZE = 64 * MIB };
 
 static const struct kind *const kind = &cuda_kind;
-static const struct kind_place first_device = {0, NULL};
+static const struct kind_place first_device = {.number = 0};
 static struct kind_fault fault;
 static void *state;
 static bool wrong;

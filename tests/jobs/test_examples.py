@@ -18,6 +18,7 @@ EXAMPLES = sorted(set((launch.ROOT / "examples").glob("*.py")) - set(SPAWNING))
 NEEDS_TWO = {"pipeline"}
 SMALL = {
     "allgather": ["--bytes", "100"],
+    "device_ring": ["--bytes", "5000", "--rounds", "2"],
     "handing_out": ["--pieces", "40", "--points", "500"],
     "groups": ["--pieces", "20", "--points", "200"],
     "placement": ["--elements", "200"],

@@ -13,6 +13,7 @@ typedef struct acp_device_place {
     int32_t kind;   /* as DLPack numbers it */
     int32_t number; /* of the device in this process; -1: the current one */
     void *context;  /* NULL: the kind's usual one */
+    uint64_t stream; /* behind which its copies start if no stream is named; 0: the kind's default */
 } acp_device_place;
 
 typedef struct acp_device_info {
@@ -61,6 +62,6 @@ acp_handle_t acp_device_iget(acp_lane *lane, acp_device_block *block, uint64_t o
                              acp_handle_t order);
 /* What the lane's operations with device memory of this process start after: all that the program has put into that
  * stream before the call (0, the default, stands behind all that has none), or nothing of it. */
-void acp_device_stream(acp_lane *lane, uint64_t stream, bool unordered);
+void acp_device_stream(acp_lane *lane, uint64_t stream, bool handle, bool unordered);
 
 #endif

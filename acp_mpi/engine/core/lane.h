@@ -55,6 +55,7 @@ struct acp_lane {
     uint64_t entries[LANE_ENTRIES]; /* of the own mailbox, in no list */
     struct meetings meetings;
     uint64_t stream;   /* its operations with device memory start after what is in it */
+    bool stream_handle; /* it is a handle, of a kind that has such; other kinds take their default */
     bool unordered;    /* or at once */
     uint64_t counted;  /* value of the last counter after its last add by this lane */
     bool others_count; /* others have added to that counter, too */

@@ -43,11 +43,12 @@ static int mark_block(acp_lane *lane, const acp_device_block *b, struct device_j
     uint32_t at = 0;
     for (; at < MARKS && job->marks[at].event; at++)
         if (job->marks[at].kind == k && job->marked[at].number == b->block.place.number &&
-            job->marked[at].context == b->block.place.context)
+            job->marked[at].context == b->block.place.context && job->marked[at].stream == b->block.place.stream)
             return ACP_OK;
     if (at == MARKS)
         event_end(&job->marks[--at]); /* so many devices in one call: at once */
-    int rc = k->table->mark(k->state, b->block.place, lane->stream, &event, &fault);
+    uint64_t stream = lane->stream_handle == k->table->handles ? lane->stream : 0;
+    int rc = k->table->mark(k->state, b->block.place, stream, &event, &fault);
     job->marks[at] = (struct device_event){k, event};
     job->marked[at] = b->block.place;
     return rc == KIND_OK ? ACP_OK : device_kinds_fail(lane, rc, &fault);
@@ -250,7 +251,7 @@ static int job_begin(acp_lane *lane, struct device_job *job)
     if (rc != KIND_CANNOT) /* else the copies of another way start behind it */
         job->marks[0].event = NULL;
     if (rc == KIND_OK) {
-        job->copy.kind = k;
+        job->copy.kind = job->copy.event ? k : NULL;
         return ACP_OK;
     }
     job->copy.event = NULL;
@@ -285,7 +286,7 @@ static void job_start(acp_lane *lane, struct device_job *job)
     struct op *op = job->op;
     bool led = lane->index == LANE_LEADER || (op->awaited && !atomic_load(&e->progress.callers));
     int rc = job_begin(lane, job);
-    if (rc == ACP_OK) {
+    if (rc == ACP_OK && job->copy.event) {
         pthread_mutex_lock(&e->lock);
         job->since = linux_now_ns();
         running_add(e, job);
@@ -294,7 +295,8 @@ static void job_start(acp_lane *lane, struct device_job *job)
             doorbell_kick(e);
         return;
     }
-    sides_close(e, job);
+    if (rc != ACP_OK)
+        sides_close(e, job);
     if (rc == ACP_E_BUSY)
         job_restart(lane, op);
     else

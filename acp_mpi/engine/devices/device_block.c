@@ -66,7 +66,7 @@ static acp_device_block *block_keep(acp_engine *e, struct device_kind *k, struct
     pthread_mutex_lock(&e->devices.lock);
     for (acp_device_block *o = e->devices.blocks; shared && !same && o; o = o->next)
         if (o->kind == k && o->block.base == block->base && o->block.size == block->size &&
-            o->block.place.context == block->place.context)
+            o->block.place.context == block->place.context && o->block.place.stream == block->place.stream)
             same = o;
     if (same) {
         same->uses++;
@@ -87,7 +87,7 @@ static int block_new(acp_lane *lane, acp_device_place place, bool adopt, uint64_
                      acp_device_block **out, uint64_t *offset)
 {
     struct device_kind *k = device_kinds_open(lane, place.kind);
-    struct kind_place at = {place.number, place.context};
+    struct kind_place at = {place.number, place.context, place.stream};
     struct kind_block block = {0};
     struct kind_fault fault = {0};
     if (!k)

@@ -35,6 +35,7 @@ struct kind_fault {
 struct kind_place {
     int32_t number; /* of the device in this process, as DLPack counts; -1: the one that is current, or the first */
     void *context;  /* NULL: the kind's usual one (CUDA: the primary context; OpenCL: cl_context) */
+    uint64_t stream; /* of a block: behind which its copies start if no stream is named; 0: the kind's default */
 };
 
 /* A block: what the driver allocates, exports and frees as a whole. The kind fills it in `allocate`, `adopt` and
@@ -73,7 +74,7 @@ struct kind_end {
 };
 
 /* Something that a device will have done. It lives until `test` or `wait` returns anything but KIND_BUSY, or until it
- * is the `behind` of a copy. */
+ * is the `behind` of a copy. `copy` and `mark` give NULL for what has happened already; no call takes that but as `behind`. */
 struct kind_event;
 
 struct kind_copy {
@@ -94,6 +95,7 @@ struct kind_device {
 struct kind {
     const char *name; /* as in "cuda:1" */
     int32_t number;   /* DLPack's number of the device type */
+    bool handles;     /* memory and streams are handles, and another number than such a handle may not be given to it */
 
     /* Loads the driver. KIND_CANNOT: it is not there ("libcuda.so.1: cannot open"), or not usable. Called until it is KIND_OK. */
     int (*open)(void **state, struct kind_fault *fault);
@@ -130,7 +132,8 @@ struct kind {
     int (*wait)(void *state, struct kind_event *event, struct kind_fault *fault);
 
     /* The event of what the program has put into `stream` of that place so far. Numbers as in the array interface of
-     * the kind; stream 0: the kind's default, behind which all that the program does without a stream stands. */
+     * the kind; stream 0: that of the place, or the kind's default, behind which all that the program does without a
+     * stream stands. */
     int (*mark)(void *state, struct kind_place place, uint64_t stream, struct kind_event **event,
                 struct kind_fault *fault);
     /* What is put into `stream` from now on starts after the event, which lives on. */

@@ -212,9 +212,10 @@ acp_handle_t acp_device_iget(acp_lane *lane, acp_device_block *block, uint64_t o
     return device_transfer(lane, src, block, offset, size, false, order);
 }
 
-void acp_device_stream(acp_lane *lane, uint64_t stream, bool unordered)
+void acp_device_stream(acp_lane *lane, uint64_t stream, bool handle, bool unordered)
 {
     lane->stream = stream;
+    lane->stream_handle = handle;
     lane->unordered = unordered;
 }
 

@@ -14,6 +14,7 @@ cdef extern from *:
         int32_t kind
         int32_t number
         void *context
+        uint64_t stream
     ctypedef struct acp_device_info:
         char kind[16]
         char name[64]
@@ -39,7 +40,7 @@ cdef extern from *:
     int acp_device_drop(acp_engine *, acp_device_block *, uint64_t, int64_t) nogil
     acp_handle_t acp_device_iput(acp_lane *, acp_ga_t, acp_device_block *, uint64_t, uint64_t, acp_handle_t)
     acp_handle_t acp_device_iget(acp_lane *, acp_device_block *, uint64_t, acp_ga_t, uint64_t, acp_handle_t)
-    void acp_device_stream(acp_lane *, uint64_t, bint)
+    void acp_device_stream(acp_lane *, uint64_t, bint, bint)
 
 
 cdef class DeviceBlock:
@@ -55,7 +56,7 @@ cdef class DeviceBlock:
 
     @property
     def address(self) -> int:
-        """The address of its first byte, as the device counts."""
+        """The address of its first byte, as the device counts; with OpenCL the buffer's handle."""
         return acp_device_address(self.block)
 
     @property
@@ -120,13 +121,13 @@ def device_list() -> list[tuple[str, str, str, int, bytes, bool, int, int, int, 
     return found
 
 
-cdef DeviceBlock device_block(str function, int type, int number, bint adopt, uint64_t address, uint64_t size,
-                              uint64_t *offset):
+cdef DeviceBlock device_block(str function, int type, int number, uint64_t context, uint64_t stream, bint adopt,
+                              uint64_t address, uint64_t size, uint64_t *offset):
     cdef DeviceBlock b = DeviceBlock.__new__(DeviceBlock)
     cdef acp_device_place place
     cdef int rc
     need(function)
-    place.kind, place.number, place.context = type, number, NULL
+    place.kind, place.number, place.context, place.stream = type, number, <void *><uintptr_t>context, stream
     b.home = engine
     acp_engine_hold(engine)
     cdef acp_lane *taken = acp_lane_take(engine)
@@ -147,15 +148,16 @@ cdef DeviceBlock device_block(str function, int type, int number, bint adopt, ui
     return b
 
 
-def device_allocate(type: int, number: int, size: int) -> DeviceBlock:
-    """Return new memory of a device."""
-    return device_block("empty", type, number, False, 0, size, NULL)
+def device_allocate(type: int, number: int, size: int, context: int = 0, stream: int = 0) -> DeviceBlock:
+    """Return new memory of a device; `context` and `stream`: of a kind that has handles of such, where it is."""
+    return device_block("empty", type, number, context, stream, False, 0, size, NULL)
 
 
-def device_adopt(str function, type: int, number: int, address: int, size: int, keep: object) -> tuple[DeviceBlock, int]:
+def device_adopt(str function, type: int, number: int, address: int, size: int, keep: object,
+                 stream: int = 0) -> tuple[DeviceBlock, int]:
     """Return the block in which memory of the program lies, and the offset there; it keeps `keep`."""
     cdef uint64_t offset = 0
-    cdef DeviceBlock b = device_block(function, type, number, True, address, size, &offset)
+    cdef DeviceBlock b = device_block(function, type, number, 0, stream, True, address, size, &offset)
     b.keep = keep
     return b, offset
 
@@ -212,7 +214,12 @@ cdef object stream_number(object stream, str function):
             found = getattr(stream, name)
             return getattr(found, "value", found) or 0
     raise TypeError(f"{function}: {type(stream).__name__} {stream!r:.60} is not a stream; give its number, a stream of "
-                    "CuPy, PyTorch or Numba, or False for no order")
+                    "CuPy, PyTorch or Numba, a queue of pyopencl, or False for no order")
+
+
+cdef bint is_queue(object stream):
+    # Of OpenCL, as pyopencl shows it.
+    return hasattr(stream, "int_ptr") and hasattr(stream, "flush")
 
 
 cdef int stream_enter(object stream, str function) except -1:
@@ -220,15 +227,16 @@ cdef int stream_enter(object stream, str function) except -1:
     # stream, False and -1, as in DLPack, are no order.
     if stream is None:
         return 0
-    number = 0 if stream is False else stream_number(stream, function)
+    handle = is_queue(stream)
+    number = 0 if stream is False else stream.int_ptr if handle else stream_number(stream, function)
     need(function)
-    acp_device_stream(lane0, 0 if number < 0 else number, stream is False or number < 0)
+    acp_device_stream(lane0, 0 if number < 0 else number, handle, stream is False or number < 0)
     return 0
 
 
 cdef int stream_leave(object stream) noexcept:
     if stream is not None and engine != NULL:
-        acp_device_stream(lane0, 0, False)
+        acp_device_stream(lane0, 0, False, False)
     return 0
 
 

@@ -42,10 +42,14 @@ cdef extern from *:
         dl_tensor tensor
 
 DEF READ_ONLY = 1
+DEF OPENCL = 4
 
 
 def dlpack_place(capsule: object) -> tuple[int, int, int, tuple[int, ...], tuple[int, ...] | None, int, bool]:
-    """Return (address, device type, number, shape, strides in elements, bytes of an element, read-only)."""
+    """Return (address, device type, number, shape, strides in elements, bytes of an element, read-only, offset).
+
+    The offset is 0 but for memory that has a handle and no address, which is that of OpenCL.
+    """
     cdef const dl_tensor *t
     cdef bint read_only = False
     if PyCapsule_IsValid(capsule, "dltensor_versioned"):
@@ -56,8 +60,9 @@ def dlpack_place(capsule: object) -> tuple[int, int, int, tuple[int, ...], tuple
         t = &(<dl_managed *>PyCapsule_GetPointer(capsule, "dltensor")).tensor
     shape = tuple([t.shape[i] for i in range(t.ndim)])
     strides = None if t.strides == NULL else tuple([t.strides[i] for i in range(t.ndim)])
-    return (<uintptr_t>t.data + t.byte_offset, t.device.type, t.device.number, shape, strides,
-            (t.dtype.bits * t.dtype.lanes + 7) // 8, read_only)
+    offset = t.byte_offset if t.device.type == OPENCL else 0
+    return (<uintptr_t>t.data + t.byte_offset - offset, t.device.type, t.device.number, shape, strides,
+            (t.dtype.bits * t.dtype.lanes + 7) // 8, read_only, offset)
 
 
 cdef void dlpack_end(dl_managed *m) noexcept with gil:
@@ -71,14 +76,18 @@ cdef void dlpack_drop(object capsule) noexcept:
 
 
 def dlpack_capsule(address: int, type: int, number: int, shape: tuple[int, ...], code: int, size: int,
-                   keep: object) -> object:
-    """Return a capsule over contiguous memory, which keeps `keep`; elements of `size` bytes, of kind `code`."""
+                   keep: object, offset: int = 0) -> object:
+    """Return a capsule over contiguous memory, which keeps `keep`; elements of `size` bytes, of kind `code`.
+
+    The memory begins `offset` bytes behind `address`.
+    """
     cdef Py_ssize_t count = len(shape)
     cdef dl_managed *m = <dl_managed *>c_malloc(sizeof(dl_managed) + count * sizeof(int64_t))
     if m == NULL:
         raise MemoryError
     memset(m, 0, sizeof(dl_managed))
     m.tensor.data = <void *><uintptr_t>address
+    m.tensor.byte_offset = offset
     m.tensor.device.type, m.tensor.device.number = type, number
     m.tensor.ndim = count
     m.tensor.dtype.code, m.tensor.dtype.bits, m.tensor.dtype.lanes = code, 8 * size, 1

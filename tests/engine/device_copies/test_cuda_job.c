@@ -69,7 +69,7 @@ struct array {
 static struct array array_new(acp_engine *e, bool programs)
 {
     acp_lane *lane = acp_engine_lane(e);
-    acp_device_place place = {CUDA_NUMBER, 0, NULL};
+    acp_device_place place = {.kind = CUDA_NUMBER};
     struct array a = {0};
     uint64_t offset = PLACE;
     if (programs) {

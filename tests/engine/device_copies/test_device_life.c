@@ -23,7 +23,7 @@ struct array {
 static struct array array_new(acp_lane *lane, int device, uint64_t size)
 {
     struct array a = {.far = far_malloc(device, size)};
-    acp_device_place place = {FAR_NUMBER, device, NULL};
+    acp_device_place place = {.kind = FAR_NUMBER, .number = device};
     uint64_t offset;
     CHECK(acp_device_adopt(lane, place, (uint64_t)(uintptr_t)a.far, size, &a.block, &offset) == ACP_OK);
     CHECK(acp_device_register(lane, a.block, offset, size, 0, &a.ga, &a.number) == ACP_OK);

@@ -51,7 +51,7 @@ static void create(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *la
     x[PRIVATE].host = malloc(SIZE);
     CHECK(acp_segment_register(lane, x[PRIVATE].host, SIZE, 1, &x[PRIVATE].ga) == ACP_OK);
     for (int i = NEAR_DEVICE; i < ENDS; i++) {
-        acp_device_place place = {FAR_NUMBER, i == OTHER_DEVICE, NULL};
+        acp_device_place place = {.kind = FAR_NUMBER, .number = i == OTHER_DEVICE};
         unsigned char *whole = far_malloc(place.number, 2 * SIZE);
         x[i].far = whole + 12345;
         CHECK(acp_device_adopt(lane, place, (uint64_t)(uintptr_t)x[i].far, SIZE, &x[i].block, &x[i].offset) == ACP_OK);
@@ -212,7 +212,7 @@ static void orders(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *la
     meet(e);
     for (int round = 1; round <= 10; round++) {
         far_fill(0, rank % 4, mine->far, round, 4096, 300000);
-        acp_device_stream(lane, round % 2 ? 0 : rank % 4, false);
+        acp_device_stream(lane, round % 2 ? 0 : rank % 4, false, false);
         acp_handle_t h = acp_copy(lane, its->ga + 8192, mine->ga, 4096, ACP_HANDLE_NULL);
         CHECK(h && !(h & 1));
         acp_lane_previous(lane, h);
@@ -225,7 +225,7 @@ static void orders(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *la
         complete(e, lane, acp_iget(lane, &word, ends[next][SHARED].ga, 8, ACP_HANDLE_NULL), ACP_OK);
         CHECK(word == 1);
     }
-    acp_device_stream(lane, 0, false);
+    acp_device_stream(lane, 0, false, false);
     meet(e);
 }
 
@@ -248,7 +248,7 @@ static void refusals(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *
     CHECK(acp_word_find(lane, (ends[rank][NEAR_DEVICE].ga + 7) & ~(uint64_t)7, 8, &word) == ACP_E_DEVICE);
     acp_device_block *block;
     uint64_t offset;
-    acp_device_place place = {FAR_NUMBER, 0, NULL};
+    acp_device_place place = {.kind = FAR_NUMBER, .number = 0};
     char words[112];
     CHECK(acp_device_adopt(lane, place, (uint64_t)(uintptr_t)&word, 8, &block, &offset) == ACP_E_DRIVER);
     acp_device_words(e, words, &offset);

@@ -15,7 +15,8 @@
 /* The kind, and what a program does by its driver's own calls. */
 struct subject {
     const struct kind *kind;
-    void *(*allocate)(uint64_t size);
+    struct kind_place place; /* where new memory is */
+    void *(*allocate)(uint64_t size); /* there, too */
     void (*free)(void *memory);
     void (*poke)(void *memory, const void *bytes, uint64_t size);
     void (*peek)(const void *memory, void *bytes, uint64_t size);
@@ -42,7 +43,8 @@ static inline void conformance_copy(const struct kind *k, void *state, struct ki
     struct kind_event *event;
     struct kind_copy copy = {.to = to, .from = from, .size = size, .behind = behind};
     SUBJECT_OK(k->copy(state, &copy, &event, &fault));
-    SUBJECT_OK(k->wait(state, event, &fault));
+    if (event)
+        SUBJECT_OK(k->wait(state, event, &fault));
 }
 
 static inline void conformance_bytes(unsigned char *bytes, uint64_t size, unsigned salt)
@@ -59,9 +61,11 @@ static inline void conformance_copies(const struct subject *s, void *state)
     struct kind_block made, taken;
     uint64_t size = 300001;
     unsigned char *bytes = malloc(size), *back = malloc(size), *programs = s->allocate(2 * size);
-    SUBJECT_OK(k->allocate(state, (struct kind_place){-1, NULL}, size, &made, &fault));
+    SUBJECT_OK(k->allocate(state, s->place, size, &made, &fault));
     CHECK(made.size >= size && made.base && made.offset == 0);
-    SUBJECT_OK(k->adopt(state, (struct kind_place){-1, NULL}, (uint64_t)(uintptr_t)programs + 13, size, &taken, &fault));
+    SUBJECT_OK(k->adopt(state, s->place, (uint64_t)(uintptr_t)programs + (k->handles ? 0 : 13),
+                        size, &taken, &fault));
+    taken.offset += k->handles ? 13 : 0;
     CHECK(taken.offset >= 13 && taken.size - taken.offset >= size);
     CHECK(taken.base + taken.offset == (uint64_t)(uintptr_t)programs + 13);
     conformance_bytes(bytes, size, 3);
@@ -92,10 +96,10 @@ static inline void conformance_refusals(const struct subject *s, void *state)
     struct kind_block block;
     struct kind_device device;
     int host = 0;
-    CHECK(k->adopt(state, (struct kind_place){-1, NULL}, (uint64_t)(uintptr_t)&host, sizeof host, &block, &fault) ==
-          KIND_CANNOT);
-    CHECK(fault.words[0] && strlen(fault.words) < sizeof fault.words);
-    int rc = k->allocate(state, (struct kind_place){4711, NULL}, 4096, &block, &fault);
+    CHECK(k->handles || k->adopt(state, s->place, (uint64_t)(uintptr_t)&host, sizeof host,
+                                 &block, &fault) == KIND_CANNOT);
+    CHECK(k->handles || (fault.words[0] && strlen(fault.words) < sizeof fault.words));
+    int rc = k->allocate(state, (struct kind_place){.number = 4711}, 4096, &block, &fault);
     CHECK((rc == KIND_FAILED || rc == KIND_CANNOT) && fault.words[0]);
     uint32_t count = 0;
     while (k->list(state, count, &device, &fault) == KIND_OK) {
@@ -120,24 +124,26 @@ static inline void conformance_events(const struct subject *s, void *state)
     unsigned char one[64] = {1}, back[64];
     _Atomic int rings = 0;
     int rc;
-    SUBJECT_OK(k->allocate(state, (struct kind_place){-1, NULL}, sizeof one, &block, &fault));
+    SUBJECT_OK(k->allocate(state, s->place, sizeof one, &block, &fault));
     for (int i = 0; i < 20; i++) {
         one[0] = (unsigned char)i;
         struct kind_copy copy = {.to = conformance_end(&block, 0, NULL), .from = conformance_end(NULL, 0, one), .size = 64};
         SUBJECT_OK(k->mark(state, block.place, 0, &copy.behind, &fault));
         SUBJECT_OK(k->copy(state, &copy, &event, &fault));
-        rc = k->notify(state, event, conformance_ring, &rings, &fault);
+        rc = event ? k->notify(state, event, conformance_ring, &rings, &fault) : KIND_OK;
         CHECK(rc == KIND_OK || rc == KIND_CANNOT);
-        SUBJECT_OK(k->follow(state, event, block.place, 0, &fault));
+        if (event)
+            SUBJECT_OK(k->follow(state, event, block.place, 0, &fault));
         SUBJECT_OK(k->mark(state, block.place, 0, &mark, &fault));
-        while ((rc = k->test(state, event, &fault)) == KIND_BUSY)
+        while (event && (rc = k->test(state, event, &fault)) == KIND_BUSY)
             sched_yield();
-        CHECK(rc == KIND_OK);
+        CHECK(!event || rc == KIND_OK);
         conformance_copy(k, state, conformance_end(NULL, 0, back), conformance_end(&block, 0, NULL), 64, mark);
         CHECK(back[0] == i);
     }
     SUBJECT_OK(k->mark(state, block.place, 0, &mark, &fault)); /* an event that no copy takes */
-    SUBJECT_OK(k->wait(state, mark, &fault));
+    if (mark)
+        SUBJECT_OK(k->wait(state, mark, &fault));
     k->release(state, &block);
 }
 
@@ -150,7 +156,7 @@ static inline void conformance_exports(const struct subject *s, void *state)
     struct kind_ticket ticket;
     int descriptor = -1;
     unsigned char bytes[512], back[512];
-    SUBJECT_OK(k->allocate(state, (struct kind_place){-1, NULL}, sizeof bytes, &block, &fault));
+    SUBJECT_OK(k->allocate(state, s->place, sizeof bytes, &block, &fault));
     conformance_bytes(bytes, sizeof bytes, 9);
     conformance_copy(k, state, conformance_end(&block, 0, NULL), conformance_end(NULL, 0, bytes), 512, NULL);
     if (k->publish(state, &block, &ticket, &descriptor, &fault) == KIND_OK) {
@@ -207,7 +213,7 @@ static inline void conformance_threads(const struct subject *s, void *state)
     struct kind_block block;
     pthread_t threads[4];
     struct conformance_thread arguments[4];
-    SUBJECT_OK(s->kind->allocate(state, (struct kind_place){-1, NULL}, 4 * 4096, &block, &fault));
+    SUBJECT_OK(s->kind->allocate(state, s->place, 4 * 4096, &block, &fault));
     for (unsigned i = 0; i < 4; i++) {
         arguments[i] = (struct conformance_thread){s, state, &block, i};
         CHECK(pthread_create(&threads[i], NULL, conformance_many, &arguments[i]) == 0);

@@ -11,7 +11,7 @@
 enum { SIZE = 10000, MANY = 16, THREADS = 4, ROUNDS = 40 };
 
 static const struct kind *const kind = &cuda_kind;
-static const struct kind_place anywhere = {-1, NULL};
+static const struct kind_place anywhere = {.number = -1};
 static void *state;
 static struct kind_fault fault;
 
@@ -165,12 +165,12 @@ static void looking_makes_no_context(void)
     block = allocated(anywhere, SIZE);
     CHECK(block.place.number == 0);
     kind->release(state, &block);
-    block = allocated((struct kind_place){0, other}, SIZE);
+    block = allocated((struct kind_place){.number = 0, .context = other}, SIZE);
     kind->release(state, &block);
-    CHECK(kind->allocate(state, (struct kind_place){1, other}, SIZE, &block, &fault) == KIND_CANNOT);
+    CHECK(kind->allocate(state, (struct kind_place){.number = 1, .context = other}, SIZE, &block, &fault) == KIND_CANNOT);
     CHECK(says("only the primary context"));
     program_end(0);
-    CHECK(kind->allocate(state, (struct kind_place){2, NULL}, SIZE, &block, &fault) == KIND_CANNOT);
+    CHECK(kind->allocate(state, (struct kind_place){.number = 2}, SIZE, &block, &fault) == KIND_CANNOT);
     CHECK(says("there is no device cuda:2; the driver has 2"));
     block = allocated(anywhere, SIZE); /* again on the other one */
     CHECK(block.place.number == 1);
@@ -194,7 +194,7 @@ static void contexts_of_threads_stay_as_they_are(void)
     pthread_t thread;
     cuda_context current;
     begin();
-    struct kind_block block = allocated((struct kind_place){1, NULL}, SIZE);
+    struct kind_block block = allocated((struct kind_place){.number = 1}, SIZE);
     CHECK(pthread_create(&thread, NULL, copy_in_a_thread, &block) == 0 && pthread_join(thread, NULL) == 0);
     cuda_context other = program(0);
     CHECK(byte_at(&block, SIZE - 1) == 9);
@@ -230,7 +230,8 @@ static void peek(const void *memory, void *bytes, uint64_t size)
 static void it_does_what_the_engine_relies_on(void)
 {
     const struct subject subject = {.kind = kind, .allocate = device_memory, .free = device_memory_free,
-                                    .poke = poke, .peek = peek, .imports_own = true};
+                                    .poke = poke, .peek = peek, .place = {.number = -1},
+                                    .imports_own = true};
     program(0);
     conformance(&subject);
     program_end(0);
@@ -248,8 +249,8 @@ static void memory_is_had_as_the_device_allows(void)
     for (int i = 0; i < SIZE; i++)
         bytes[i] = (unsigned char)(i * 7);
     begin();
-    block = allocated((struct kind_place){0, NULL}, SIZE);
-    other = allocated((struct kind_place){0, NULL}, SIZE);
+    block = allocated((struct kind_place){.number = 0}, SIZE);
+    other = allocated((struct kind_place){.number = 0}, SIZE);
     copied(in_block(&block, 0), in_host(bytes), SIZE);
     copied(in_block(&other, 100), in_block(&block, 50), SIZE - 100);
     copied(in_host(back), in_block(&other, 100), SIZE - 100);
@@ -575,8 +576,8 @@ static void copies_between_two_devices(void)
 {
     struct kind_event *event;
     begin();
-    struct kind_block one = allocated((struct kind_place){0, NULL}, SIZE);
-    struct kind_block two = allocated((struct kind_place){1, NULL}, SIZE);
+    struct kind_block one = allocated((struct kind_place){.number = 0}, SIZE);
+    struct kind_block two = allocated((struct kind_place){.number = 1}, SIZE);
     const struct kind_copy copies[] = {{in_block(&one, 0), in_block(&two, 0), 8, NULL},
                                        {in_block(&two, 0), in_block(&one, 0), 8, NULL}};
     put_byte(&one, 0, 3);
@@ -714,7 +715,7 @@ static void lend(int line)
     program(0);
     cuda_address memory = program_memory(SIZE);
     begin();
-    struct kind_block own = allocated((struct kind_place){0, NULL}, SIZE), array = adopted(memory + 4000, 1000);
+    struct kind_block own = allocated((struct kind_place){.number = 0}, SIZE), array = adopted(memory + 4000, 1000);
     int by_name = getenv("BY_DESCRIPTOR") == NULL, descriptor;
     const struct kind_block *block = by_name ? &array : &own;
     memset(bytes, 5, sizeof bytes);

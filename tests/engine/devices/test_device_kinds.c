@@ -10,7 +10,7 @@ static void *far_allocate_first(uint64_t size)
 int main(void)
 {
     const struct subject subject = {.kind = far_kind(), .allocate = far_allocate_first, .free = far_free,
-                                    .poke = far_poke, .peek = far_peek, .imports_own = true};
+                                    .poke = far_poke, .peek = far_peek, .place = {.number = -1}, .imports_own = true};
     conformance(&subject);
     far_set(0, 1, 1, 0, 0);
     conformance(&subject);

@@ -413,7 +413,7 @@ static inline bool far_active(void *state, const uint8_t device[16])
 
 static inline void far_block(const struct far_memory *m, struct kind_block *block)
 {
-    *block = (struct kind_block){.base = (uint64_t)(uintptr_t)m->base, .size = m->size, .place = {m->device, NULL}};
+    *block = (struct kind_block){.base = (uint64_t)(uintptr_t)m->base, .size = m->size, .place = {.number = m->device}};
     far_uuid(m->device, block->device);
     pthread_mutex_lock(&far.lock);
     far.blocks++;

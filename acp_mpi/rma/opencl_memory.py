@@ -1,0 +1,74 @@
+"""Device memory as pyopencl shows it: buffers and arrays, contexts and queues."""
+
+from __future__ import annotations
+
+import sys
+
+from acp_mpi.engine import _engine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+NUMBER = 4  # of OpenCL, as DLPack has it
+
+
+def _is(x: Any, *names: str) -> bool:
+    """Return whether `x` is of one of these types; without loading pyopencl."""
+    module, found = sys.modules.get("pyopencl"), False
+    for name in names:
+        if module is not None:
+            where = sys.modules.get("pyopencl.array") if name == "Array" else module
+            found = found or isinstance(x, getattr(where, name, ()))
+    return found
+
+
+def shows(x: Any) -> bool:
+    """Return whether `x` is memory of OpenCL."""
+    return _is(x, "MemoryObjectHolder", "Array")
+
+
+def found(x: Any, function: str) -> tuple[Any, int, int, Any]:
+    """Return (block, offset, bytes, None): operations start behind the queue of the array."""
+    buffer, offset, size, queue = x, 0, 0, None
+    if _is(x, "Array"):
+        if not x.flags.c_contiguous:
+            raise ValueError(
+                f"{function}: {type(x).__name__} is not contiguous in C order; give a copy"
+            )
+        buffer, offset, size, queue = x.base_data, x.offset, x.nbytes, x.queue
+        if size and not _is(buffer, "MemoryObjectHolder"):
+            raise TypeError(f"{function}: {type(x).__name__} is not in a buffer; give one that is")
+    elif _is(x, "MemoryObjectHolder"):
+        size = x.size
+    if not size:
+        raise ValueError(f"{function}: {type(x).__name__} has no elements; nothing is to be moved")
+    block, at = _engine.device_adopt(
+        function, NUMBER, -1, buffer.int_ptr, offset + size, x, queue.int_ptr if queue else 0
+    )
+    return block, at + offset, size, None
+
+
+def place_of(device: Any) -> tuple[int, int, int, int] | None:
+    """Return (kind, number, context, queue) of a context or a queue; None: it is neither."""
+    if _is(device, "Context"):
+        return NUMBER, -1, device.int_ptr, 0
+    if _is(device, "CommandQueue"):
+        return NUMBER, -1, device.context.int_ptr, device.int_ptr
+    return None
+
+
+def buffer_of(handle: int, offset: int, size: int) -> Any:
+    """Return the pyopencl.Buffer with that handle, or a part of it."""
+    import pyopencl
+
+    whole: Any = pyopencl.Buffer.from_int_ptr(handle, True)
+    if not offset:
+        return whole
+    try:
+        return whole.get_sub_region(offset, size)
+    except pyopencl.Error as reason:
+        raise ValueError(
+            f"buffer: OpenCL has no part at byte {offset}: {reason}; give kernels the "
+            "buffer of the whole array, and the offset"
+        ) from reason

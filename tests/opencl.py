@@ -1,0 +1,47 @@
+"""OpenCL for tests, where pyopencl and a driver are installed."""
+
+import functools
+
+import pytest
+
+
+@functools.cache
+def context():
+    """Return a context on the first device; the test is skipped where there is none."""
+    cl = pytest.importorskip("pyopencl", reason="pyopencl is not installed")
+    try:
+        devices = cl.get_platforms()[0].get_devices()
+    except cl.Error as reason:
+        pytest.skip(f"OpenCL has no platform here: {reason}")
+    return cl.Context(devices[:1])
+
+
+def queue():
+    """Return a new queue of that context."""
+    import pyopencl as cl
+
+    return cl.CommandQueue(context())
+
+
+class Held:
+    """A queue that stands still from its start to the end of a `with` block, or `go_on`."""
+
+    def __init__(self, queue):
+        import pyopencl as cl
+
+        self.gate = cl.UserEvent(queue.context)
+        cl.enqueue_barrier(queue, wait_for=[self.gate])
+        queue.flush()
+
+    def go_on(self):
+        import pyopencl as cl
+
+        if self.gate is not None:
+            self.gate.set_status(cl.command_execution_status.COMPLETE)
+        self.gate = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *ignored):
+        self.go_on()
