@@ -15,12 +15,9 @@ NUMBER = 4  # of OpenCL, as DLPack has it
 
 def _is(x: Any, *names: str) -> bool:
     """Return whether `x` is of one of these types; without loading pyopencl."""
-    module, found = sys.modules.get("pyopencl"), False
-    for name in names:
-        if module is not None:
-            where = sys.modules.get("pyopencl.array") if name == "Array" else module
-            found = found or isinstance(x, getattr(where, name, ()))
-    return found
+    module, arrays = sys.modules.get("pyopencl"), sys.modules.get("pyopencl.array")
+    types = (getattr(arrays if name == "Array" else module, name, ()) for name in names)
+    return module is not None and isinstance(x, tuple(types))
 
 
 def shows(x: Any) -> bool:

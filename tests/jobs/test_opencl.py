@@ -54,7 +54,8 @@ def kernels_and_copies_take_turns():
     os.write(1, f"imports: {imports()}\n".encode())
     acp.sync()
     array.close()
-    assert imports() == 0
+    while imports():  # until the owner of the other one has closed it
+        os.sched_yield()
     acp.finalize()
 
 
