@@ -53,7 +53,8 @@ def test_info_tells_what_a_bug_report_needs(passes, road):
     ):
         assert word in output
     pairs = {(a, b) for a in "01" for b in "01"}
-    lines = [line.split() for line in output.partition("roads:")[2].splitlines()]
+    table = output.partition("roads:")[2].partition("\ndevice memory")[0]
+    lines = [line.split() for line in table.splitlines()]
     rows = {(row[0], row[1]): row for row in lines if tuple(row[:2]) in pairs}
     assert set(rows) == pairs
     expected = {"owner": "owner", "link": "link", "window": "window", "nodes": "link"}.get(road, "")

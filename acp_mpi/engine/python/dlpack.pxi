@@ -45,7 +45,7 @@ DEF READ_ONLY = 1
 DEF OPENCL = 4
 
 
-def dlpack_place(capsule: object) -> tuple[int, int, int, tuple[int, ...], tuple[int, ...] | None, int, bool]:
+def dlpack_place(capsule: object) -> tuple[int, int, int, tuple[int, ...], tuple[int, ...] | None, int, bool, int]:
     """Return (address, device type, number, shape, strides in elements, bytes of an element, read-only, offset).
 
     The offset is 0 but for memory that has a handle and no address, which is that of OpenCL.
