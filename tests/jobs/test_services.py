@@ -1,5 +1,6 @@
 """Services: ranks that a program does not mean when it means all."""
 
+import contextlib
 import os
 import signal
 
@@ -78,7 +79,8 @@ def serve_and_die():
 def outlive_it():
     start_service(serve_and_die)
     if acp.rank() == 0:
-        give_leave([2])
+        with contextlib.suppress(acp.PeerLostError):  # it may die before it has answered
+            give_leave([2])
     with pytest.raises(acp.PeerLostError):
         acp.recv(source=2)
     with pytest.raises(acp.PeerLostError):
