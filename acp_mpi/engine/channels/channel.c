@@ -1,18 +1,15 @@
 /* Sending and receiving by a channel: slots of the ring, the turn of threads, and waits. Between processes of a node both
  * ends use the ring by load and store; else slots travel as frames (channel_notes.c). */
 #include "channels/channel.h"
-#include "base/likely.h"
 #include "base/linux.h"
 #include "channels/channel_direct.h"
 #include "channels/channel_notes.h"
 #include "channels/channel_queue.h"
-#include "core/rank_slot.h"
 #include "core/state/peer.h"
 #include "memory/heap.h"
 #include "memory/transaction.h"
 #include "messages/mailbox.h"
 #include "operations/any_source.h"
-#include "peers/newcomers.h"
 #include "peers/peer.h"
 #include "progress/doorbell.h"
 #include "progress/progress.h"
@@ -29,21 +26,6 @@
 #define YIELDS 16u  /* the same where other threads want this processor */
 
 static_assert(ACP_CHANNEL_SIZE_MOST <= CHANNEL_REST && ACP_CHANNEL_MESSAGE_MOST == CHANNEL_REST, "sizes are in stamps");
-
-static uint64_t stride_of(uint64_t size)
-{
-    return (size + 8 + 63) & ~(uint64_t)63;
-}
-
-static uint64_t ring_bytes(uint64_t stride, uint32_t slots)
-{
-    return CHANNEL_HEAD + slots * stride;
-}
-
-uint64_t acp_channel_bytes(uint64_t size, uint32_t slots)
-{
-    return ring_bytes(stride_of(size), slots) + 48; /* blocks begin at multiples of 16 */
-}
 
 struct channel_ring *channel_enter(acp_channel *c)
 {
@@ -85,55 +67,10 @@ void channel_publish(acp_channel *c, struct channel_ring *ring, uint64_t number,
         channel_wake_peer(c);
 }
 
-/* The receiver's ring, in a block of its heap. */
-static void make_ring(acp_channel *c, acp_ga_t ga)
-{
-    struct heap *h = mailbox_heap(c->engine, c->engine->job.own);
-    c->block = acp_ga_offset(ga) - h->position;
-    struct channel_ring *ring = (void *)(h->base + ((c->block + 63) & ~(uint64_t)63));
-    memset(ring, 0, sizeof *ring);
-    for (uint32_t i = 0; i < c->shape.slots; i++)
-        *channel_stamp(c, ring, i) = 0;
-    atomic_store(&ring->word, c->nonce);
-    atomic_store(&c->ring, ring);
-}
-
-int acp_channel_new(acp_lane *lane, uint32_t rank, const acp_channel_shape *shape, acp_ga_t ga, acp_channel **end)
-{
-    acp_engine *e = lane->engine;
-    struct peer *p = newcomers_find(e, rank) ? peer_of_slot(e, rank_slot_of(e, rank)) : NULL;
-    acp_channel *c = p ? calloc(1, sizeof *c) : NULL;
-    if (c && !shape->sends)
-        c->held = calloc(shape->slots, 1);
-    if (!c || (!shape->sends && !c->held)) {
-        free(c);
-        return lane_fail(lane, p ? ACP_E_SYSTEM : ACP_E_RANK, 0, sizeof *c);
-    }
-    c->engine = e;
-    c->peer = p;
-    c->shape = *shape;
-    c->stride = stride_of(channel_slot_bytes(shape));
-    c->kept = true;
-    pthread_mutex_lock(&e->lock);
-    c->nonce = (e->row.nonce ^ (e->channels.serial + 1) * 0x9e3779b97f4a7c15ull) << 1 | (uint64_t)1 << 63;
-    if (!shape->sends)
-        make_ring(c, ga);
-    int rc = channel_notes_offer(c);
-    pthread_mutex_unlock(&e->lock);
-    if (rc != ACP_OK) {
-        free(c->held);
-        free(c);
-        return lane_fail(lane, rc, 0, sizeof *c);
-    }
-    acp_engine_hold(e);
-    *end = c;
-    return ACP_OK;
-}
-
 void channel_connect(acp_channel *c)
 {
     struct heap *h = c->peer->mail.far ? NULL : mailbox_heap(c->engine, c->peer);
-    uint64_t bytes = ring_bytes(c->stride, c->shape.slots), nonce = c->their_nonce, at = c->their_ring;
+    uint64_t bytes = channel_ring_bytes(c->stride, c->shape.slots), nonce = c->their_nonce, at = c->their_ring;
     if (!h) {
         atomic_store(&c->way, CHANNEL_FAR);
         return;

@@ -62,6 +62,11 @@ struct acp_channel {
     bool queue_armed; /* the other end wakes this process for the queue; with the turn */
 };
 
+static inline uint64_t channel_ring_bytes(uint64_t stride, uint32_t slots)
+{
+    return CHANNEL_HEAD + slots * stride;
+}
+
 static inline uint64_t channel_slot_bytes(const acp_channel_shape *shape)
 {
     return shape->segments ? 0 : shape->size;
