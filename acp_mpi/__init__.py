@@ -58,6 +58,8 @@ _ROOMS = {
         "Vector",
         "Workspace",
     ),
+    "acp_mpi.delegates.client": ("Delegate", "DelegateStatistics", "delegate"),
+    "acp_mpi.delegates.requests": ("DelegateRequest",),
     "acp_mpi.engine": ("get_include",),
     "acp_mpi.engine._engine": (
         "ANY_SOURCE",

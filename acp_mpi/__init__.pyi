@@ -43,6 +43,12 @@ from acp_mpi.datastructs import (
     Vector as Vector,
     Workspace as Workspace,
 )
+from acp_mpi.delegates.client import (
+    Delegate as Delegate,
+    DelegateStatistics as DelegateStatistics,
+    delegate as delegate,
+)
+from acp_mpi.delegates.requests import DelegateRequest as DelegateRequest
 from acp_mpi.engine import get_include as get_include
 from acp_mpi.engine._engine import (
     ANY_SOURCE as ANY_SOURCE,

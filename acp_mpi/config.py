@@ -141,6 +141,7 @@ class Settings:
     lifeline: tuple[int, int, int] | None = None
     spawn: bool = False
     service: bool = False
+    delegate_memory: int | None = None
 
     def __init__(self, given: dict[str, Any]) -> None:
         vars(self).update(given)
@@ -172,6 +173,7 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
     "ACP_LIFELINE": _lifeline,  # set by acp_mpi/launch/macprun/guard.py
     "ACP_RANK_OF": str,  # read by acp_mpi/host.py: what a rank starts is not the rank
     "ACP_SERVICE": _switch,  # of one process: not of the ranks that a program means by all
+    "ACP_DELEGATE_MEMORY": size_of,
     "ACP_SPAWN": _switch,  # read when Python starts, too: acp_mpi/spawn/acp_mpi_spawn.pth
 }
 _TESTS = "ACP_TEST_"  # read by the tests, not by the library

@@ -1,5 +1,7 @@
 """What tests of jobs that grow share: newcomers, and words between them and those before."""
 
+import os
+
 import launch
 
 import acp_mpi as acp
@@ -32,6 +34,18 @@ def await_leave():
 def give_leave(ranks):
     for rank in ranks:
         acp.put(acp.query_starter_ga(rank), (7).to_bytes(8, "little"))
+
+
+def until_there(path):
+    """Return when there is a file of that name; a delegate calls it."""
+    launch.until(lambda: os.path.exists(path))
+
+
+class Unreadable:
+    """Becomes a pickle that cannot be read."""
+
+    def __reduce__(self):
+        return int, ("unreadable",)
 
 
 def greet_at_once():

@@ -142,6 +142,7 @@ class Job:
         place: Meeting,
         window: Window,
         parent: int | None,
+        delegate_memory: int | None,
     ) -> None:
         self._process = process
         self._members, self._founders = known
@@ -149,6 +150,7 @@ class Job:
         self._window = window
         self.place = place
         self.parent = parent  # the rank that started this group by Spawn
+        self.delegate_memory = delegate_memory
         self.registry = place.address if self._came_later else None
         self.before_mpi_finalize = process.before_finalize
         self.abort_mpi = process.abort
@@ -317,7 +319,7 @@ def _join(
     slots = next(member.slots for member in known[0] if member.name == place.group)
     refused = window.refusal(process, no_window, agreed)
     made = window.make(process, company.nodes, node, part, refused, settings.path, slots, starter)
-    return Job(process, known, place, made, settings.parent)
+    return Job(process, known, place, made, settings.parent, settings.delegate_memory)
 
 
 def _introduce(

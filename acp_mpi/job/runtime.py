@@ -200,13 +200,17 @@ def _close_all() -> None:
         _count = 0
         return
     error: BaseException | None = None
+    try:
+        lifecycle.end()
+    except Exception as caught:
+        error = caught
     _engine.end_channels()
     try:
         _engine.complete()
     except TimeoutError:  # no operation's: a signal handler's
         raise
     except (Error, OSError, ValueError, MemoryError) as caught:
-        error = caught
+        error = error or caught
     _meet_the_living("finalize", _FINALIZE)  # after Ctrl-C here it can be called again
     try:
         _engine.hear_late("finalize")

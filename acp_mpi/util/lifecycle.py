@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 _on_reset: list[Action] = []
 _on_refresh: list[Action] = []
 _on_close: list[Action] = []
+_on_end: list[Action] = []
 
 
 def on_reset(action: Action) -> Action:
@@ -22,6 +23,12 @@ def on_reset(action: Action) -> Action:
 def on_refresh(action: Action) -> Action:
     """Have `action` called when this process has accepted the living members."""
     _on_refresh.append(action)
+    return action
+
+
+def on_end(action: Action) -> Action:
+    """Have `action` called when this process begins to end its job, and all still works."""
+    _on_end.append(action)
     return action
 
 
@@ -40,6 +47,12 @@ def reset() -> None:
 def refresh() -> None:
     """Call what was registered for a change of the ranks, the last first."""
     for action in reversed(_on_refresh):
+        action()
+
+
+def end() -> None:
+    """Call what was registered for the begin of the end, the last first."""
+    for action in reversed(_on_end):
         action()
 
 

@@ -1,0 +1,159 @@
+"""The process of a delegate: `python -m acp_mpi.delegates`, as `acp.delegate` starts it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import threading
+import traceback
+from typing import Any
+
+import acp_mpi as acp
+from acp_mpi.delegates.frames import FAILED, SIZE, SLOTS, TAG, Listener, frames, portable
+from acp_mpi.delegates.server import Server
+from acp_mpi.engine import _engine
+from acp_mpi.job import membership
+from acp_mpi.job.rendezvous.row import Process
+from acp_mpi.util import processes
+
+_END = -1  # in place of a rank
+
+
+class Client:
+    """A rank of this node, and the channels to and from it."""
+
+    def __init__(self, rank: int) -> None:
+        here = _engine.rank()
+        self.rank = rank
+        self._commands = acp.Channel(rank, here, size=SIZE, slots=SLOTS)
+        self._answers = acp.Channel(here, rank, size=SIZE, slots=SLOTS)
+        self._frame = bytearray(SIZE)
+        self._listener = Listener()
+        self._turn = threading.Lock()
+        self.coming = self._commands.irecv(self._frame)
+
+    def hear(self) -> tuple[int, int, Any] | None:
+        """Take in the frame that has come, and expect the next; acp.Error: no more come."""
+        self.coming.wait()
+        said = self._listener.hear(self._frame)
+        self.coming = self._commands.irecv(self._frame)
+        return said
+
+    def answer(self, number: int, kind: int, x: Any) -> None:
+        """Begin to send an answer, which waits for nobody; the rank may be gone."""
+        data = list(frames(number, kind, x))
+        with contextlib.suppress(acp.Error), self._turn:
+            for frame in data:
+                self._answers.isend(frame)
+
+    def close(self) -> None:
+        """Close the channels."""
+        self._commands.close()
+        self._answers.close()
+
+
+class Reception(threading.Thread):
+    """Takes in ranks and their commands, asleep where there are none."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(name="delegate-reception", daemon=True)
+        self._server = server
+        self._clients: list[Client] = []
+        self.changed = os.eventfd(0, os.EFD_CLOEXEC)  # a rank may have left
+
+    def run(self) -> None:
+        """Serve until `end`; without it the process is of no use, and ranks would wait for ever."""
+        try:
+            self._serve()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+
+    def _serve(self) -> None:
+        door = acp.irecv(tag=TAG)
+        while True:
+            if door.done:
+                try:
+                    if (rank := door.wait()) == _END:
+                        return
+                    self._clients.append(Client(rank))
+                except acp.PeerLostError:  # any rank's death ends a receive from whoever comes
+                    acp.refresh()
+                door = acp.irecv(tag=TAG)
+            for client in [client for client in self._clients if client.coming.done]:
+                self._hear(client)
+            parts = [door, *(client.coming for client in self._clients)]
+            if not any(part.done for part in parts):
+                try:
+                    _engine.wait_any("delegate", parts, [])
+                except acp.PeerLostError:  # its channel tells whose death it was
+                    acp.refresh()
+
+    def _hear(self, client: Client) -> None:
+        try:
+            heard = client.hear()
+        except acp.Error as reason:  # it has closed, or died
+            self._clients.remove(client)
+            client.close()
+            if isinstance(reason, acp.PeerLostError):
+                self._server.forget(client)
+            os.eventfd_write(self.changed, 1)
+            return
+        if heard is None:
+            return
+        number, kind, said = heard
+        if kind == FAILED:
+            client.answer(number, FAILED, portable(said))
+        else:
+            self._server.command(client, number, said)
+
+    def end(self) -> None:
+        """Have the thread end, and wait for that."""
+        acp.send(_END, dest=_engine.rank(), tag=TAG)
+        self.join()
+
+
+def await_end(changed: int) -> None:
+    """Return when no rank of this node is left."""
+    while living := _living():
+        with contextlib.ExitStack() as opened:
+            poll = select.poll()
+            poll.register(changed, select.POLLIN)
+            for pid in living:
+                with contextlib.suppress(ProcessLookupError):
+                    end = processes.end_of(pid)
+                    opened.callback(os.close, end)
+                    poll.register(end, select.POLLIN)
+            if any(at == changed for at, _ in poll.poll()):
+                os.eventfd_read(changed)
+
+
+def _living() -> list[int]:
+    own = Process.of(_engine.row()).node
+    rows = [Process.of(_engine.row_of(_engine.slot_of(rank))) for rank in membership.ranks()]
+    return [row.pid for row in rows if row.node == own and _lives(row)]
+
+
+def _lives(process: Process) -> bool:
+    try:
+        return processes.start_time(process.pid) == process.start_time
+    except OSError:
+        return False
+
+
+def main() -> None:
+    """Serve until the ranks of the node have gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: it is for the ranks
+    with acp.init():
+        server = Server(membership.job().delegate_memory or _engine.memory_total() // 8)
+        reception = Reception(server)
+        reception.start()
+        await_end(reception.changed)
+        reception.end()
+        server.drain()
+
+
+if __name__ == "__main__":
+    main()

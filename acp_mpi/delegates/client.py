@@ -1,0 +1,223 @@
+"""The rank's side of a delegate: its commands."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any, Self
+
+from acp_mpi.delegates.lines import Channels, Line, Threads
+from acp_mpi.delegates.memory import Part, place_of
+from acp_mpi.delegates.start import rank_of_delegate
+from acp_mpi.engine import _engine
+from acp_mpi.errors import ClosedError
+from acp_mpi.job import membership
+from acp_mpi.util import lifecycle
+from acp_mpi.util.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from acp_mpi.delegates.requests import DelegateRequest
+
+_current: dict[bool, Delegate] = {}  # of this process: `local`, or not
+_lock = threading.Lock()
+
+
+class DelegateStatistics(Record):
+    """Of a delegate: `commands` so far, bytes `read` and `written`, `pending` commands, and more.
+
+    `memory`: bytes of copies that are not written yet; `processor`: seconds of its process.
+    """
+
+    __slots__ = ("commands", "memory", "pending", "processor", "read", "written")
+
+    def __init__(
+        self, commands: int, read: int, written: int, pending: int, memory: int, processor: float
+    ) -> None:
+        self.commands, self.read, self.written = commands, read, written
+        self.pending, self.memory, self.processor = pending, memory, processor
+
+
+class Delegate:
+    """A process of this node, or a thread, that executes commands while the program goes on.
+
+    Each command returns a request at once; `wait()` gives its result or raises its error. The
+    commands of a rank begin in their order, and those of one file follow each other. `after`: a
+    command of this rank that is to be over before.
+    """
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._closed = False
+
+    @property
+    def rank(self) -> int | None:
+        """The rank of its process; None: it is threads of this one."""
+        return self._line.rank
+
+    @property
+    def lost(self) -> bool:
+        """Whether its process has died: `acp.delegate()` starts another."""
+        rank = self.rank
+        return self._line.loss is not None or (rank is not None and not _engine.is_alive(rank))
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def ping(self) -> DelegateRequest:
+        """Do nothing, there and back."""
+        return self._begin("ping", "ping")
+
+    def load(
+        self,
+        path: str | os.PathLike[str],
+        out: Any,
+        *,
+        at: int = 0,
+        after: DelegateRequest | None = None,
+    ) -> DelegateRequest:
+        """Read a file into `out`: an array, a key, a remote array, or (address, bytes).
+
+        A `.npy` file has elements of the type of `out`, and is read from element `at` on; others
+        are bytes, and `at` counts elements of `out`. Nothing is written before type and length are
+        found right.
+        """
+        name = _path(path)
+        ga, nbytes, dtype, _, keep = place_of(out, "load", write=True)
+        return self._begin(
+            "load", f"load of {name}", name, ga, nbytes, dtype, at, after=after, keep=keep
+        )
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        x: Any,
+        *,
+        at: int = 0,
+        shape: Sequence[int] | None = None,
+        parts: int | None = None,
+        snapshot: bool = True,
+        after: DelegateRequest | None = None,
+    ) -> DelegateRequest:
+        """Write `x`: an array, a key, a remote array, or (address, bytes); to `.npy` with its type.
+
+        The request's `copied()` returns when `x` may change, `wait()` when it is on disk. Several
+        ranks of a node write one file where each gives the `shape` of the whole and its first
+        element `at`; it is there when the last of `parts` is, or after `commit`, and until then
+        called `path.part`. Without `snapshot` it is written from where it lies.
+        """
+        name = _path(path)
+        ga, nbytes, dtype, extent, keep = place_of(x, "save", write=False)
+        whole = None if shape is None else tuple(map(int, shape))
+        part = Part(ga, nbytes, dtype, extent, at, whole, parts)
+        return self._begin("save", f"save of {name}", name, part, snapshot, after=after, keep=keep)
+
+    def commit(
+        self, path: str | os.PathLike[str], *, after: DelegateRequest | None = None
+    ) -> DelegateRequest:
+        """Give a file of several parts its place; ValueError if one is missing."""
+        name = _path(path)
+        return self._begin("commit", f"commit of {name}", name, after=after)
+
+    def call(
+        self, name: str, *arguments: Any, after: DelegateRequest | None = None
+    ) -> DelegateRequest:
+        """Call the function "module:function" at the delegate; arguments and result are pickled."""
+        if not all(str(name).partition(":")):
+            raise ValueError(f'call: {name!r:.60} is not "module:function"')
+        return self._begin("call", f"call of {name}", name, arguments, after=after)
+
+    def statistics(self) -> DelegateStatistics:
+        """Return what it has done so far, for all ranks; waits for the answer."""
+        return DelegateStatistics(*self._begin("statistics", "statistics").wait())
+
+    def _begin(
+        self,
+        name: str,
+        text: str,
+        *arguments: Any,
+        after: DelegateRequest | None = None,
+        keep: Any = None,
+    ) -> DelegateRequest:
+        if self._closed:
+            raise ClosedError(f"{name}: this delegate is closed; call acp.delegate() for it")
+        return self._line.begin(name, text, arguments, after, keep)
+
+    def close(self) -> None:
+        """Wait for what is under way, and raise the first error that nobody has waited for.
+
+        The process serves the other ranks of the node as before.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        for local, delegate in list(_current.items()):
+            if delegate is self:
+                del _current[local]
+        self._line.wait(lambda: not self._line.open, None)
+        self._line.close()
+        for request in self._line.failed:
+            if not request.claimed:
+                request.wait(0.0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+
+    def __repr__(self) -> str:
+        where = "threads of this process" if self.rank is None else f"rank {self.rank}"
+        state = (
+            "closed" if self._closed else "lost" if self.lost else f"{len(self._line.open)} pending"
+        )
+        return f"<acp_mpi.Delegate {where}, {state}>"
+
+
+def _path(path: str | os.PathLike[str]) -> str:
+    return os.path.abspath(os.fsdecode(path))
+
+
+def delegate(*, start: bool = True, timeout: float | None = None, local: bool = False) -> Delegate:
+    """Return the delegate of this node: one process that executes commands of all its ranks.
+
+    The first rank that calls it starts the process, unless `start` is False: Error if there is none
+    then. It is a service: `acp.ranks()` leaves it out, and it ends when the ranks of its node have.
+    `local`: threads of this process in its place. TimeoutError after `timeout` seconds
+    (`ACP_JOIN_TIMEOUT`).
+    """
+    _engine.demand("delegate")
+    job = membership.job()
+    with _lock:
+        known = _current.get(local)
+        if known is None or known.lost:
+            if local:
+                line: Line = Threads(job.delegate_memory or _engine.memory_total() // 8)
+            else:
+                given = timeout is not None
+                limit = _engine.seconds_of(timeout, "delegate") if given else job.place.timeout
+                line = Channels(rank_of_delegate(start, limit))
+            known = _current[local] = Delegate(line)
+        return known
+
+
+@lifecycle.on_end
+def _close_all() -> None:
+    error: Exception | None = None
+    for known in list(_current.values()):
+        try:
+            known.close()
+        except Exception as caught:
+            error = error or caught
+    if error is not None:
+        raise error

@@ -1,0 +1,283 @@
+"""Files that a delegate reads and writes: raw ones and NumPy's, whole or in parts of several ranks.
+
+A file is written beside its place, as `path.part`, and takes it when it is complete. All calls for
+one path come one after the other.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from math import prod
+
+from acp_mpi.engine import _engine
+from acp_mpi.errors import AddressError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from acp_mpi.delegates.memory import Part
+
+_CHUNK = 4 << 20
+
+
+def pieces(ga: int, nbytes: int, *, read: bool) -> Iterator[tuple[int, memoryview]]:
+    """Yield (offset, bytes) of global memory; `read`: filled, else to be filled.
+
+    Memory that load and store reach comes as it is, in one piece.
+    """
+    try:
+        yield 0, memoryview(_engine.mapped(ga, nbytes))
+        return
+    except AddressError:
+        chunk = memoryview(bytearray(min(nbytes, _CHUNK)))
+    for at in range(0, nbytes, _CHUNK):
+        piece = chunk[: min(_CHUNK, nbytes - at)]
+        if read:
+            _engine.get(ga + at, piece)
+        yield at, piece
+        if not read:
+            _engine.put(ga + at, piece)
+
+
+def _write(descriptor: int, data: memoryview, at: int) -> None:
+    while data:
+        done = os.pwrite(descriptor, data, at)
+        data, at = data[done:], at + done
+
+
+def _open_part(path: str) -> int:
+    """Open `path.part` for this delegate alone, empty, whatever a killed one may have left."""
+    part = f"{path}.part"
+    while True:
+        descriptor = os.open(part, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.exists(part) and os.path.samestat(os.stat(part), os.fstat(descriptor)):
+                os.ftruncate(descriptor, 0)
+                return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            raise ValueError(
+                f"save: another delegate writes {part}; have one delegate write all of a file"
+            ) from None
+        os.close(descriptor)  # it has just got its place
+
+
+class File:
+    """A file under way."""
+
+    def __init__(self, path: str, part: Part, whole: tuple[int, ...] | None) -> None:
+        if os.path.isdir(path):
+            raise IsADirectoryError(21, os.strerror(21), path)
+        self.path, self.whole, self.dtype = path, whole, part.dtype
+        single = part.whole is None and part.parts is None and not part.at
+        self.parts = 1 if single else part.parts
+        self.clients: list[object] = []  # that have saved a part
+        self.error: Exception | None = None
+        self._spans: list[tuple[int, int]] = []  # of elements
+        self._begin = 0
+        self._descriptor = _open_part(path)
+        if path.endswith(".npy"):
+            try:
+                self._write_head()
+            except OSError:
+                self.drop()
+                raise
+
+    def _write_head(self) -> None:
+        from numpy.lib import format
+
+        assert self.whole is not None
+        head = {
+            "descr": format.dtype_to_descr(self.dtype),
+            "fortran_order": False,
+            "shape": self.whole,
+        }
+        with os.fdopen(os.dup(self._descriptor), "wb") as file:
+            format.write_array_header_2_0(file, head)
+            self._begin = file.tell()
+
+    def take_span(self, part: Part) -> None:
+        """Note which elements a part has; ValueError if they are not of the file, or another's."""
+        low, high = part.at, part.at + part.nbytes // part.width
+        if low < 0 or (self.whole is not None and high > prod(self.whole)):
+            raise ValueError(
+                f"save: {self.path}: elements {low} to {high} of a file of the shape {self.whole}"
+            )
+        if clash := next((s for s in self._spans if low < s[1] and s[0] < high), None):
+            raise ValueError(
+                f"save: {self.path}: elements {low} to {high} overlap {clash[0]} to {clash[1]}, "
+                "which another part has written"
+            )
+        self._spans.append((low, high))
+
+    def write(self, part: Part, data: memoryview | None, copied: Callable[[], None]) -> None:
+        """Write a part, from `data` or from where it lies."""
+        begin = self._begin + part.at * part.width
+        if data is not None:
+            _write(self._descriptor, data, begin)
+        elif part.nbytes:
+            for at, piece in pieces(part.ga, part.nbytes, read=True):
+                _write(self._descriptor, piece, begin + at)
+        copied()
+        os.fdatasync(self._descriptor)
+
+    def finish(self) -> None:
+        """Give it its place, or remove it and raise what was wrong."""
+        at = 0
+        for low, high in sorted(self._spans):
+            at = high if low <= at < high else at
+        most = max((high for _, high in self._spans), default=0)
+        count = most if self.whole is None else prod(self.whole)
+        if at < count and self.error is None:
+            self.error = ValueError(
+                f"commit: {self.path}: element {at} of {count} was not saved; nothing of the file "
+                "is kept"
+            )
+        if self.error is not None:
+            self.drop()
+            raise self.error
+        try:
+            os.fsync(self._descriptor)
+            os.rename(f"{self.path}.part", self.path)
+        except OSError:
+            self.drop()
+            raise
+        os.close(self._descriptor)
+        folder = os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def drop(self) -> None:
+        """Remove what is there of it."""
+        os.unlink(f"{self.path}.part")
+        os.close(self._descriptor)
+
+
+class Files:
+    """The files of a delegate that are under way."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, File] = {}
+
+    def save(
+        self,
+        client: object,
+        path: str,
+        part: Part,
+        data: memoryview | None,
+        copied: Callable[[], None],
+    ) -> None:
+        """Write a part, and give the file its place if it is the last one."""
+        file = self._file(path, part)
+        file.clients.append(client)
+        if file.error is None:
+            try:
+                file.write(part, data, copied)
+            except Exception as error:
+                file.error = error
+        if len(file.clients) == file.parts:
+            del self._open[path]
+            file.finish()
+        elif file.error is not None:
+            raise file.error
+
+    def _file(self, path: str, part: Part) -> File:
+        whole = part.whole
+        if path.endswith(".npy") and part.dtype is None:
+            raise TypeError(f"save: {path}: bytes have no type of elements; give an array")
+        if path.endswith(".npy") and whole is None and part.at:
+            raise ValueError(f"save: {path}: at={part.at} of a file of which shape? give shape=")
+        if whole is None and not part.at and (path.endswith(".npy") or part.parts is None):
+            whole = part.shape
+        file = self._open.get(path) or File(path, part, whole)
+        try:
+            if (file.whole, file.dtype) != (whole, part.dtype):
+                raise ValueError(
+                    f"save: {path} was begun with the shape {file.whole} of {file.dtype}, and this "
+                    f"part says {whole} of {part.dtype}; give the same"
+                )
+            file.take_span(part)
+        except ValueError:
+            if path not in self._open:
+                file.drop()
+            raise
+        file.parts = file.parts or part.parts
+        self._open[path] = file
+        return file
+
+    def commit(self, path: str) -> None:
+        """Give a file its place: no other part comes."""
+        file = self._open.pop(path, None)
+        if file is None:
+            raise FileNotFoundError(2, "commit: no part of it was saved since", path)
+        file.finish()
+
+    def of(self, client: object) -> set[str]:
+        """Return the paths of which it has saved a part."""
+        return {path for path, file in list(self._open.items()) if client in file.clients}
+
+    def drop(self, path: str, client: object) -> None:
+        """Remove a file that is not complete if the client had a part in it."""
+        file = self._open.get(path)
+        if file is not None and client in file.clients:
+            del self._open[path]
+            file.drop()
+
+    def close(self) -> None:
+        """Remove all that was not committed."""
+        while self._open:
+            self._open.popitem()[1].drop()
+
+
+def load(path: str, ga: int, nbytes: int, dtype: Any, at: int) -> None:
+    """Read a file, from element `at` on, into global memory, once type and length are right."""
+    width = dtype.itemsize if dtype is not None else 1
+    with open(path, "rb", buffering=0) as file:
+        begin, size = 0, os.fstat(file.fileno()).st_size
+        if path.endswith(".npy"):
+            begin, size = _check_head(path, file, dtype)
+        if at < 0 or at * width + nbytes > size:
+            raise ValueError(
+                f"load: {path} has {size // width} elements, and {at} to {at + nbytes // width} "
+                "are asked for"
+            )
+        if nbytes:
+            for offset, piece in pieces(ga, nbytes, read=False):
+                _read(file.fileno(), piece, begin + at * width + offset, path)
+
+
+def _check_head(path: str, file: Any, dtype: Any) -> tuple[int, int]:
+    """Return where the elements of a `.npy` file begin, and how many bytes they are."""
+    from numpy.lib import format
+
+    try:
+        version = format.read_magic(file)
+        read = format.read_array_header_1_0 if version == (1, 0) else format.read_array_header_2_0
+        shape, fortran, found = read(file)
+    except ValueError as reason:
+        raise ValueError(f"load: {path}: {reason}") from None
+    if dtype is not None and found != dtype:
+        raise TypeError(
+            f"load: {path} has elements of {found}, and the memory of {dtype}; give an array of "
+            "that type"
+        )
+    if fortran and len(shape) > 1:
+        raise ValueError(f"load: {path} is in Fortran order; save it in C order")
+    begin, size = file.tell(), prod(shape) * found.itemsize
+    if begin + size > os.fstat(file.fileno()).st_size:
+        raise ValueError(f"load: {path} is shorter than its shape {shape} says")
+    return begin, size
+
+
+def _read(descriptor: int, into: memoryview, at: int, path: str) -> None:
+    while into:
+        done = os.preadv(descriptor, [into], at)
+        if not done:
+            raise EOFError(f"load: {path} has become shorter meanwhile")
+        into, at = into[done:], at + done

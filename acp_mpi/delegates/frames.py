@@ -1,0 +1,63 @@
+"""What a rank and its delegate say to each other: pickles, in frames of at most 256 bytes."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+SIZE = 256
+SLOTS = 64
+TAG = 0x64656C6567  # of the message by which a rank makes itself known
+MORE, COMMAND, COPIED, DONE, FAILED = range(5)
+MOST = 2**20  # bytes of a pickle
+_HEAD = struct.Struct("<QBB")
+_ROOM = SIZE - _HEAD.size
+
+
+def frames(number: int, kind: int, x: Any) -> Iterator[bytes]:
+    """Yield the frames of what is said about command `number`."""
+    data = pickle.dumps(x, 5)
+    if len(data) > MOST:
+        raise ValueError(
+            f"a command or a result of {len(data)} bytes; {MOST} at most: give the address of an "
+            "array in its place"
+        )
+    for at in range(0, len(data), _ROOM):
+        piece = data[at : at + _ROOM]
+        last = at + _ROOM >= len(data)
+        yield _HEAD.pack(number, kind if last else MORE, len(piece)) + piece
+
+
+class Listener:
+    """Puts frames together."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def hear(self, frame: bytes | bytearray) -> tuple[int, int, Any] | None:
+        """Return (number, kind, what was said) with its last frame; FAILED and why it is none."""
+        number, kind, size = _HEAD.unpack_from(frame)
+        self._pieces.append(bytes(frame[_HEAD.size : _HEAD.size + size]))
+        if kind == MORE:
+            return None
+        data, self._pieces = b"".join(self._pieces), []
+        try:
+            return number, kind, pickle.loads(data)
+        except Exception as error:  # of a class of the program
+            return number, FAILED, error
+
+
+def portable(error: BaseException) -> BaseException:
+    """Return an error as another process can have it."""
+    try:
+        found = pickle.loads(pickle.dumps(error, 5))
+        if type(found) is type(error) and str(found) == str(error):
+            return error
+    except Exception:
+        pass
+    return RuntimeError(f"{type(error).__name__}: {error}")

@@ -1,0 +1,174 @@
+"""The way to a delegate and back: channels to its process, or calls where it is threads."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import acp_mpi as acp
+from acp_mpi.delegates.frames import COMMAND, COPIED, FAILED, SIZE, SLOTS, TAG, Listener, frames
+from acp_mpi.delegates.requests import DelegateRequest
+from acp_mpi.engine import _engine
+from acp_mpi.errors import Error, PeerLostError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Line:
+    """What is common to both: the commands under way."""
+
+    rank: int | None = None
+    coming: acp.Request[Any] | None = None  # the next answer
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._numbers = itertools.count()
+        self.open: dict[int, DelegateRequest] = {}
+        self.failed: list[DelegateRequest] = []  # nobody may have waited for them
+        self.loss: Error | None = None
+
+    def begin(
+        self, name: str, text: str, arguments: Any, after: DelegateRequest | None, keep: Any
+    ) -> DelegateRequest:
+        """Send a command."""
+        if self.loss is not None:
+            raise self.loss
+        number = next(self._numbers)
+        request = DelegateRequest(self, number, text, keep)
+        with self._changed:
+            self.open[number] = request
+        try:
+            self._say(number, (name, None if after is None else after._number, arguments))
+        except PeerLostError as error:
+            with self._changed:
+                self._lose(error)
+        except BaseException:
+            with self._changed:
+                self.open.pop(number, None)
+            raise
+        return request
+
+    def wait(self, over: Callable[[], bool], timeout: float | None) -> bool:
+        """Wait for an answer by which `over` is true; return whether that came in time."""
+        seconds = _engine.seconds_of(timeout, "wait")
+        end = None if seconds is None else time.monotonic() + seconds
+        with self._changed:
+            while not over():
+                left = None if end is None else max(end - time.monotonic(), 0.0)
+                if not self._await_answer(left):
+                    return over()
+        return True
+
+    def _say(self, number: int, x: Any) -> None:
+        raise NotImplementedError
+
+    def _await_answer(self, left: float | None) -> bool:
+        """Wait for any answer, with the lock; return whether one may have come in time."""
+        return left != 0.0 and self._changed.wait(left)
+
+    def _heard(self, number: int, kind: int, x: Any) -> None:
+        request = self.open.get(number)
+        if request is None:
+            return
+        request._copied = True
+        if kind == COPIED:
+            return
+        del self.open[number]
+        if kind == FAILED:
+            request._take(None, x)
+            self.failed.append(request)
+        else:
+            request._take(x, None)
+
+    def _lose(self, error: Error) -> None:
+        """All that is under way fails."""
+        self.loss = self.loss or error
+        while self.open:
+            _, request = self.open.popitem()
+            text = f"{request}: the delegate, rank {self.rank}, has died"
+            request._take(None, PeerLostError(text))
+            self.failed.append(request)
+        self._changed.notify_all()
+
+    def close(self) -> None:
+        """End it; nothing is under way."""
+        raise NotImplementedError
+
+
+class Channels(Line):
+    """To a process. Whichever thread waits first takes the answers in for all."""
+
+    def __init__(self, rank: int) -> None:
+        super().__init__()
+        here = _engine.rank()
+        self.rank = rank
+        self._commands = acp.Channel(here, rank, size=SIZE, slots=SLOTS)
+        self._answers = acp.Channel(rank, here, size=SIZE, slots=SLOTS)
+        self._frame = bytearray(SIZE)
+        self._listener = Listener()
+        self._turn = threading.Lock()
+        self._reads = False
+        self.coming: acp.Request[Any] = self._answers.irecv(self._frame)
+        acp.send(here, dest=rank, tag=TAG)
+
+    def _say(self, number: int, x: Any) -> None:
+        data = list(frames(number, COMMAND, x))
+        with self._turn:
+            for frame in data:
+                self._commands.send(frame)
+
+    def _await_answer(self, left: float | None) -> bool:
+        if self._reads:
+            return super()._await_answer(left)
+        self._reads = True
+        self._changed.release()
+        said: tuple[int, int, Any] | None = None
+        loss: Error | None = None
+        try:
+            self.coming.wait(left)
+            said = self._listener.hear(self._frame)
+            self.coming = self._answers.irecv(self._frame)
+        except TimeoutError:
+            return False
+        except Error as error:
+            loss = error
+        finally:
+            self._changed.acquire()
+            self._reads = False
+            self._changed.notify_all()
+        if said is not None:
+            self._heard(*said)
+        if loss is not None:
+            self._lose(loss)
+        return True
+
+    def close(self) -> None:
+        """Close the channels."""
+        self._commands.close()
+        self._answers.close()
+
+
+class Threads(Line):
+    """To threads of this process."""
+
+    def __init__(self, memory: int) -> None:
+        from acp_mpi.delegates.server import Server
+
+        super().__init__()
+        self._server = Server(memory)
+
+    def _say(self, number: int, x: Any) -> None:
+        self._server.command(self, number, x)
+
+    def answer(self, number: int, kind: int, x: Any) -> None:
+        """Take an answer of the server in."""
+        with self._changed:
+            self._heard(number, kind, x)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Have the threads end."""
+        self._server.drain()

@@ -1,0 +1,223 @@
+"""The delegate: commands of ranks, in their order, by few threads.
+
+One thread copies what is to be written, so that its owner may go on; two read and write files; one
+calls functions of the program. A command waits for the one before it of the same file, and for the
+one that it is to follow.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+import time
+from collections import deque
+from functools import reduce
+
+from acp_mpi.delegates import files
+from acp_mpi.delegates.frames import COPIED, DONE, FAILED, portable
+from acp_mpi.engine import _engine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    from acp_mpi.delegates.memory import Part
+
+    class Client(Protocol):
+        """A rank, as the delegate sees it."""
+
+        def answer(self, number: int, kind: int, x: Any) -> None:
+            """Tell it what has become of a command."""
+
+
+_LANES = {"copy": 1, "files": 2, "call": 1}  # and how many threads each has
+_OF_FILES = ("load", "save", "commit", "drop")
+
+
+class Job:
+    """A command under way."""
+
+    def __init__(self, client: Client, number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        self.client, self.number, self.name, self.arguments = client, number, name, arguments
+        self.path: str | None = arguments[0] if name in _OF_FILES else None
+        self.before: list[Job] = []
+        self.data: memoryview | None = None
+        self.held = 0  # bytes of `data`, or to come
+        self.over = False
+
+
+class Server:
+    """What executes commands."""
+
+    def __init__(self, memory: int) -> None:
+        self._memory = memory
+        self._held = 0  # bytes of copies
+        self._changed = threading.Condition()
+        self._lanes: dict[str, deque[Job]] = {lane: deque() for lane in _LANES}
+        self._jobs: dict[tuple[Client, int], Job] = {}
+        self._last: dict[str, Job] = {}  # of a path
+        self._files = files.Files()
+        self._ending = False
+        self._commands = self._read = self._written = 0
+        self._threads = [
+            threading.Thread(target=self._work, args=(lane,), name=f"delegate-{lane}", daemon=True)
+            for lane, count in _LANES.items()
+            for _ in range(count)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def command(
+        self, client: Client, number: int, said: tuple[str, int | None, tuple[Any, ...]]
+    ) -> None:
+        """Take a command in."""
+        name, after, arguments = said
+        job = Job(client, number, name, arguments)
+        with self._changed:
+            self._commands += name != "drop"
+            if after is not None and (earlier := self._jobs.get((client, after))):
+                job.before.append(earlier)
+            if job.path is not None:
+                if last := self._last.get(job.path):
+                    job.before.append(last)
+                self._last[job.path] = job
+            self._jobs[client, number] = job
+            if lane := self._lane(job):
+                self._lanes[lane].append(job)
+                self._changed.notify_all()
+        if lane is None:
+            self._end(job, DONE, self._statistics() if name == "statistics" else None)
+
+    def _lane(self, job: Job) -> str | None:
+        if job.path is None:
+            return "call" if job.name == "call" else None
+        if job.name == "save" and job.arguments[2] and job.arguments[1].nbytes <= self._memory:
+            return "copy"
+        return "files"
+
+    def _statistics(self) -> tuple[Any, ...]:
+        return (
+            self._commands, self._read, self._written, len(self._jobs) - 1, self._held,
+            time.process_time(),
+        )  # fmt: skip
+
+    def _next(self, lane: str) -> Job | None:
+        queue = self._lanes[lane]
+        if lane == "copy":  # in order: others wait behind one that is too long for what is left
+            fits = queue and queue[0].arguments[1].nbytes + self._held <= self._memory
+            return queue.popleft() if fits else None
+        for job in queue:
+            if all(earlier.over for earlier in job.before):
+                queue.remove(job)
+                return job
+        return None
+
+    def _work(self, lane: str) -> None:
+        while True:
+            with self._changed:
+                while (job := self._next(lane)) is None:
+                    if self._ending and not self._jobs:
+                        return
+                    self._changed.wait()
+                if lane == "copy":
+                    job.held = job.arguments[1].nbytes
+                    self._held += job.held
+            try:
+                if lane == "copy":
+                    self._copy(job)
+                    continue
+                result, kind = getattr(self, f"_do_{job.name}")(job, *job.arguments), DONE
+            except BaseException as error:
+                result, kind = portable(_with_path(error, job.path)), FAILED
+            self._end(job, kind, result)
+
+    def _end(self, job: Job, kind: int, result: Any) -> None:
+        with self._changed:
+            self._over(job)
+        try:
+            job.client.answer(job.number, kind, result)
+        except Exception as error:  # it cannot be pickled, or is too long
+            job.client.answer(job.number, FAILED, portable(error))
+
+    def _over(self, job: Job) -> None:
+        self._held -= job.held
+        job.held, job.data, job.before, job.over = 0, None, [], True
+        self._jobs.pop((job.client, job.number), None)
+        if job.path is not None and self._last.get(job.path) is job:
+            del self._last[job.path]
+        self._changed.notify_all()
+
+    def _copy(self, job: Job) -> None:
+        part = job.arguments[1]
+        job.data = memoryview(bytearray(part.nbytes))
+        if part.nbytes:
+            _engine.get(part.ga, job.data)
+        with self._changed:
+            self._lanes["files"].append(job)
+            self._changed.notify_all()
+        job.client.answer(job.number, COPIED, None)
+
+    def _do_save(self, job: Job, path: str, part: Part, snapshot: bool) -> None:
+        def copied() -> None:
+            if job.data is None:
+                job.client.answer(job.number, COPIED, None)
+
+        self._files.save(job.client, path, part, job.data, copied)
+        with self._changed:
+            self._written += part.nbytes
+
+    def _do_load(self, job: Job, path: str, ga: int, nbytes: int, dtype: Any, at: int) -> None:
+        files.load(path, ga, nbytes, dtype, at)
+        with self._changed:
+            self._read += nbytes
+
+    def _do_commit(self, job: Job, path: str) -> None:
+        self._files.commit(path)
+
+    def _do_drop(self, job: Job, path: str, client: Client) -> None:
+        self._files.drop(path, client)
+
+    @staticmethod
+    def _do_call(job: Job, name: str, arguments: tuple[Any, ...]) -> Any:
+        module, _, path = name.partition(":")
+        function: Any = reduce(getattr, path.split("."), importlib.import_module(module))
+        return function(*arguments)
+
+    def forget(self, client: Client) -> None:
+        """Drop what is left of a rank: commands, and files of which it has saved only a part."""
+        with self._changed:
+            paths = self._files.of(client)
+            for (whose, _), job in list(self._jobs.items()):
+                if whose is not client:
+                    continue
+                queue = next((q for q in self._lanes.values() if job in q), None)
+                if queue is not None:
+                    queue.remove(job)
+                    self._over(job)
+                elif job.name == "save":  # it is being done
+                    paths.add(job.arguments[0])
+        for number, path in enumerate(paths):
+            self.command(_Nobody(), number, ("drop", None, (path, client)))
+
+    def drain(self) -> None:
+        """Finish what has come, and end the threads."""
+        with self._changed:
+            self._ending = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+        self._files.close()
+
+
+class _Nobody:
+    """Who commands what no rank does."""
+
+    def answer(self, number: int, kind: int, x: Any) -> None:
+        pass
+
+
+def _with_path(error: BaseException, path: str | None) -> BaseException:
+    if isinstance(error, OSError) and error.errno and error.filename is None and path is not None:
+        return OSError(error.errno, os.strerror(error.errno), path)
+    return error

@@ -1,0 +1,361 @@
+"""Delegates: one process of a node does for its ranks what they need not wait for."""
+
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import launch
+import pytest
+from growing import PATIENCE, Unreadable, newcomer
+from macprunning import alone, macprun, mpi
+
+import acp_mpi as acp
+
+ROADS = ("any", "nodes")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "files"
+    made.mkdir()
+    return made
+
+
+def blocked(d, gate):
+    """Return a command that is under way until there is the file `gate`."""
+    return d.call("growing:until_there", str(gate))
+
+
+def the_delegate(local=False):
+    d = acp.delegate(local=local, timeout=PATIENCE)
+    assert acp.delegate(local=local, timeout=PATIENCE) is d
+    return d
+
+
+# What it does -----------------------------------------------------------------------------------
+
+
+def save_and_load(folder, local):
+    """By it and by the rank itself is the same."""
+    import numpy as np
+
+    acp.init()
+    d = the_delegate(local == "True")
+    here, everybody = acp.rank(), acp.ranks()
+    delegates = set(acp.allgather(d.rank))
+    if d.rank is not None:
+        assert d.rank not in everybody
+        assert d.rank in acp.ranks(services=True)
+        apart = "NODE_FOR_EACH_RANK" in os.environ
+        assert len(delegates) == (len(everybody) if apart else 1)
+    kinds = [np.arange(1000.0), np.arange(60, dtype="i2").reshape(3, 4, 5), np.zeros((0, 3))]
+    kinds += [np.array(3 + 4j), np.arange(20.0)[::2], np.ones(3, [("a", "i4"), ("b", "f8")])]
+    shared = acp.zeros((64, 1024))
+    shared[:] = np.random.default_rng(here).random(shared.shape)
+    for i, array in enumerate([*kinds, shared]):
+        path = Path(folder, f"{here}-{i}.npy")
+        for snapshot in (True, False):
+            request = d.save(path, array, snapshot=snapshot)
+            request.copied(PATIENCE)
+            request.wait(PATIENCE)
+            assert not Path(f"{path}.part").exists()
+            found = np.load(path)
+            assert found.dtype == array.dtype
+            assert found.shape == array.shape
+            assert np.array_equal(found, array)
+        into = np.zeros_like(found)
+        d.load(path, into).wait(PATIENCE)
+        assert np.array_equal(into, array)
+    some = acp.zeros(1000)
+    d.load(Path(folder, f"{here}-0.npy"), some[:500], at=100).wait(PATIENCE)
+    assert np.array_equal(some[:500], kinds[0][100:600])
+    assert not some[500:].any()
+    raw = Path(folder, f"{here}.raw")
+    d.save(raw, b"0123456789").wait(PATIENCE)
+    assert raw.read_bytes() == b"0123456789"
+    key = acp.register_memory(bytearray(4))
+    d.load(raw, key, at=3).wait(PATIENCE)
+    assert acp.get(acp.query_ga(key), bytearray(4)) == b"3456"
+    remote = acp.RemoteArray(acp.query_ga(some), 1000)
+    d.save(raw, remote).wait(PATIENCE)
+    assert raw.read_bytes() == some.tobytes()
+    d.save(raw, (acp.query_ga(some), 800)).wait(PATIENCE)
+    assert raw.read_bytes() == some.tobytes()[:800]
+    assert d.call("os:getpid").wait(PATIENCE) == (os.getpid() if d.rank is None else _pid(d))
+    assert d.call("os.path:join", "a", "b").wait(PATIENCE) == os.path.join("a", "b")
+    assert len(d.call("operator:mul", b"x", 100_000).wait(PATIENCE)) == 100_000
+    acp.waitall([d.ping() for _ in range(1000)], timeout=PATIENCE)
+    gate = Path(folder, f"{here}.gate")
+    slow = blocked(d, gate)
+    index, _ = acp.waitany([slow, d.ping()], timeout=PATIENCE)
+    assert index == 1
+    assert not slow.done
+    late = d.save(raw, some, after=slow)
+    late.copied(PATIENCE)
+    some[:] = -1.0  # which the copy has not
+    with pytest.raises(TimeoutError, match=r"save of .*goes on"):
+        late.wait(0.01)
+    gate.touch()
+    late.wait(PATIENCE)
+    assert raw.read_bytes()[: 8 * 500] == kinds[0][100:600].tobytes()
+    assert d.statistics().commands > 1000
+    acp.sync()
+    d.close()
+    acp.finalize()
+
+
+def _pid(d):
+    from acp_mpi.engine import _engine
+    from acp_mpi.job.rendezvous.row import Process
+
+    return Process.of(_engine.row_of(_engine.slot_of(d.rank))).pid
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_files_are_as_if_the_rank_had_written_them(start, road, folder):
+    job = start(
+        [*launch.mpiexec(2), *launch.program(save_and_load, folder, False)], launch.ROADS[road]
+    )
+    assert job.wait() == 0, job.output
+    launch.until(lambda: not job.processes())
+
+
+def test_threads_of_the_process_do_the_same(passes, folder):
+    passes(launch.program(save_and_load, folder, True), {"ACP_MPI": "0"})
+
+
+def save_together(folder):
+    """Four ranks start one delegate, and write one file."""
+    import numpy as np
+
+    acp.init()
+    d = the_delegate()
+    here, n = acp.rank(), 4
+    assert len(set(acp.allgather(d.rank))) == 1
+    whole = np.arange(n * 1000.0).reshape(n, 10, 100)
+    for round in range(3):
+        path = Path(folder, f"{round}.npy")
+        request = d.save(
+            path, whole[here], at=1000 * here, shape=whole.shape, parts=n if round else None
+        )
+        request.wait(PATIENCE)
+        acp.sync()
+        if round == 0 and here == 0:
+            assert not path.exists()
+            d.commit(path).wait(PATIENCE)
+        acp.sync()
+        assert np.array_equal(np.load(path), whole)
+        acp.sync()
+    acp.finalize()
+
+
+@pytest.mark.parametrize("launcher", ["mpiexec", "macprun"])
+def test_several_ranks_write_one_file(start, folder, launcher):
+    job = start(
+        [*launch.mpiexec(4), *launch.program(save_together, folder)]
+        if launcher == "mpiexec"
+        else macprun(mpi(2, "one", save_together, folder), alone(2, "two", save_together, folder))
+    )
+    assert job.wait() == 0, job.output
+    launch.until(lambda: not job.processes())
+    assert sorted(path.name for path in folder.iterdir()) == ["0.npy", "1.npy", "2.npy"]
+
+
+# What goes wrong --------------------------------------------------------------------------------
+
+
+def meet_errors(folder):
+    import numpy as np
+
+    acp.init()
+    with pytest.raises(acp.Error, match="there is none on this node"):
+        acp.delegate(start=False)
+    d = the_delegate()
+    array, good, short = np.arange(10.0), Path(folder, "good.npy"), Path(folder, "short.npy")
+    np.save(good, array)
+    np.save(Path(folder, "fortran.npy"), np.zeros((3, 4), order="F"))
+    short.write_bytes(good.read_bytes()[:-1])
+    Path(folder, "junk.npy").write_bytes(b"junk")
+    Path(folder, "folder").mkdir()
+
+    def fails(request, kind, text):
+        with pytest.raises(kind, match=text):
+            request.wait(PATIENCE)
+
+    into = np.full(10, 7.0)
+    fails(d.load(Path(folder, "none.npy"), into), FileNotFoundError, "none.npy")
+    fails(d.load(Path(folder, "folder"), into), (IsADirectoryError, ValueError), "folder")
+    fails(d.load(short, into), ValueError, "short.npy")
+    fails(d.load(Path(folder, "junk.npy"), into), ValueError, "junk.npy")
+    fails(d.load(Path(folder, "fortran.npy"), into), ValueError, "Fortran order")
+    fails(d.load(good, np.zeros(10, "f4")), TypeError, "elements of float64")
+    fails(d.load(good, into, at=1), ValueError, "has 10 elements, and 1 to 11")
+    assert (into == 7.0).all()  # nothing was written before it was found out
+    fails(d.save(Path(folder, "no", "x.npy"), array), FileNotFoundError, "x.npy")
+    fails(d.save(Path(folder, "folder"), array), IsADirectoryError, "folder")
+    fails(d.save(Path(folder, "good.npy", "x"), array), NotADirectoryError, "good.npy")
+    part = Path(folder, "part.npy")
+    d.save(part, array, at=0, shape=(30,)).wait(PATIENCE)
+    fails(d.save(part, array, at=5, shape=(30,)), ValueError, "overlap 0 to 10")
+    fails(d.save(part, array, at=10, shape=(31,)), ValueError, r"begun with the shape \(30,\)")
+    fails(d.save(part, array.astype("f4"), at=10, shape=(30,)), ValueError, "of float32")
+    fails(d.save(part, array, at=25, shape=(30,)), ValueError, "elements 25 to 35")
+    fails(d.commit(part), ValueError, "element 10 of 30 was not saved")
+    fails(d.commit(part), FileNotFoundError, "part.npy")
+    fails(d.call("os:nothing"), AttributeError, "nothing")
+    fails(d.call("operator:truediv", 1, 0), ZeroDivisionError, "division")
+    fails(d.call("operator:mul", b"x", 2_000_000), ValueError, "1048576 at most")
+    fails(d.call("growing:Unreadable"), ValueError, "unreadable")
+    fails(d.call("operator:not_", Unreadable()), ValueError, "unreadable")
+    with pytest.raises(ValueError, match='is not "module:function"'):
+        d.call("os")
+    assert sorted(os.listdir(folder)) == [
+        "folder",
+        "fortran.npy",
+        "good.npy",
+        "junk.npy",
+        "short.npy",
+    ]
+    d.ping().wait(PATIENCE)  # it is well
+    d.call("os:nothing")
+    d.call("operator:truediv", 1, 0)
+    with pytest.raises(AttributeError, match="nothing"):
+        d.close()
+    with pytest.raises(acp.ClosedError):
+        d.ping()
+    d = acp.delegate(start=False)
+    d.call("os:nothing")
+    with pytest.raises(AttributeError, match="nothing"):
+        acp.finalize()
+
+
+def test_errors_are_those_of_the_file_system(passes, folder):
+    passes(launch.program(meet_errors, folder), {"ACP_MPI": "0"})
+
+
+def fill_it(folder):
+    import numpy as np
+
+    acp.init()
+    d = the_delegate()
+    small, large = Path(folder, "small.npy"), Path(folder, "large.npy")
+    for snapshot in (True, False):
+        with pytest.raises(OSError, match=r"No space left.*large.npy"):
+            d.save(large, np.ones(200_000), snapshot=snapshot).wait(PATIENCE)
+        assert not os.listdir(folder)
+        d.save(small, np.ones(1000)).wait(PATIENCE)
+        small.unlink()
+    acp.finalize()
+
+
+def test_a_full_disk_leaves_nothing_behind(passes, folder):
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    if (
+        not shutil.which("mount")
+        or subprocess.run(mount, check=False, capture_output=True).returncode
+    ):
+        pytest.skip("this user cannot mount a small file system")
+    try:
+        passes(launch.program(fill_it, folder), {"ACP_MPI": "0"})
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def bound_copies(folder):
+    import numpy as np
+
+    acp.init()
+    d = the_delegate()
+    gate, array = Path(folder, "gate"), np.ones(90_000)
+    slow = blocked(d, gate)
+    first, second = (d.save(Path(folder, f"{i}.npy"), array, after=slow) for i in range(2))
+    first.copied(PATIENCE)
+    with pytest.raises(TimeoutError, match="not copied"):
+        second.copied(0.05)
+    assert d.statistics().memory == array.nbytes
+    longer = d.save(Path(folder, "longer.npy"), np.ones(200_000))  # by no copy at all
+    longer.wait(PATIENCE)
+    gate.touch()
+    second.copied(PATIENCE)
+    acp.waitall([first, second], timeout=PATIENCE)
+    assert d.statistics().memory == 0
+    acp.finalize()
+
+
+def test_copies_have_a_bound(passes, folder):
+    passes(launch.program(bound_copies, folder), {"ACP_MPI": "0", "ACP_DELEGATE_MEMORY": "1M"})
+
+
+# Deaths -----------------------------------------------------------------------------------------
+
+
+def outlive_it(folder):
+    """What was waited for is there; what was not is an error, and no half of a file."""
+    import numpy as np
+
+    acp.init()
+    here = acp.rank()
+    for round in range(3):
+        d = the_delegate()
+        one, two = (Path(folder, f"{here}-{round}-{i}.npy") for i in range(2))
+        d.save(one, np.arange(1000.0)).wait(PATIENCE)
+        into = np.zeros(1000)
+        slow = blocked(d, Path(folder, "none"))
+        requests = [d.save(two, np.ones(1000), after=slow), d.ping(), d.load(one, into, after=slow)]
+        requests[0].copied(PATIENCE)
+        requests[1].wait(PATIENCE)
+        acp.sync()
+        if here == 0:
+            os.kill(_pid(d), signal.SIGKILL)
+        for request in (requests[0], requests[2], slow):
+            with pytest.raises(acp.PeerLostError, match="the delegate, rank"):
+                request.wait(PATIENCE)
+        assert d.lost
+        with pytest.raises(acp.PeerLostError):
+            d.ping().wait(PATIENCE)
+        assert np.array_equal(np.load(one), np.arange(1000.0))
+        assert not two.exists()
+        assert acp.losses() == 0
+        acp.sync()
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", ["any", "link"])
+def test_its_death_ends_what_was_asked_and_nothing_else(start, road, folder):
+    job = start([*launch.mpiexec(2), *launch.program(outlive_it, folder)], launch.ROADS[road])
+    assert job.wait() == 0, job.output
+    launch.until(lambda: not job.processes())
+
+
+def save_half_and_die(folder):
+    acp.init()
+    d = acp.delegate(start=False)
+    import numpy as np
+
+    d.save(Path(folder, "both.npy"), np.zeros(10), at=10, shape=(20,)).wait(PATIENCE)
+    d.save(Path(folder, "own.npy"), np.zeros(10)).wait(PATIENCE)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def save_with_one_that_dies(folder):
+    import numpy as np
+
+    acp.init()
+    d = the_delegate()
+    both = Path(folder, "both.npy")
+    d.save(both, np.ones(10), at=0, shape=(20,)).wait(PATIENCE)
+    acp.spawn_group(newcomer(save_half_and_die, folder), mpi=False)
+    launch.until(
+        lambda: not Path(folder, "both.npy.part").exists() and Path(folder, "own.npy").exists()
+    )
+    with pytest.raises(FileNotFoundError):
+        d.commit(both).wait(PATIENCE)
+    assert os.listdir(folder) == ["own.npy"]
+    d.save(both, np.ones(10)).wait(PATIENCE)
+    acp.finalize()
+
+
+def test_a_file_of_a_rank_that_died_is_never_complete(passes, folder):
+    passes(launch.program(save_with_one_that_dies, folder), {"ACP_MPI": "0"})
