@@ -115,7 +115,8 @@ def test_everything_works_by_other_ways(without_mpi, restriction):
 
 def roads(output):
     """Return the lines of the table of roads in what info prints."""
-    return [line.split() for line in output.partition("roads:")[2].splitlines()[1:] if line]
+    table = output.partition("roads:")[2].partition("\ndevice memory")[0]
+    return [line.split() for line in table.splitlines()[1:] if line]
 
 
 def table_of(without_mpi, restriction):
