@@ -1,11 +1,13 @@
 """The blocks of the pages behind README and the tour run, too, and print what stands there."""
 
 import re
+import shlex
 import sys
 import sysconfig
 from pathlib import Path
 
 import launch
+import numpy as np
 import pages
 import pytest
 
@@ -42,6 +44,7 @@ RUN = {  # page -> how many of its blocks run here
     "docs/c_interface.md": 3,
     "docs/channels.md": 2,
     "docs/containers.md": 2,
+    "docs/delegates.md": 1,
     "docs/joining.md": 5,
     "docs/macprun.md": 2,
 }
@@ -121,6 +124,14 @@ def test_groups_that_a_program_starts_are_as_joining_shows(shell, tmp_path):
     assert "0 of 1 in " in output
     for count, last in (2, 3), (1, 4):
         assert f"rank {last - 1} of " in output, (count, output)
+
+
+def test_the_program_of_delegates_writes_its_files(shell, tmp_path):
+    (program,) = runnable("docs/delegates.md", "python")
+    (tmp_path / "app.py").write_text(program)
+    shell(shlex.join(launch.mpiexec(2)) + " python app.py\n")
+    for rank in (0, 1):
+        assert (np.load(tmp_path / f"field{rank}-90.npy") == 91.0).all()
 
 
 def test_groups_meet_at_the_rendezvous_of_joining(shell, tmp_path):
