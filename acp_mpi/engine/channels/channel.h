@@ -54,7 +54,8 @@ struct acp_channel {
     _Atomic uint32_t order;   /* lock of `held`, `taken` and `credited`: a few stores long */
     unsigned char *held;      /* by slot: taken and not given back; of a sender: room for a slot elsewhere */
     _Atomic uint64_t messages, waits;
-    bool directly; /* the last message was a long one: of a sender, and went into the receiver's buffer; with the turn */
+    bool directly; /* of a receiver: the last message was a long one; with the turn */
+    uint32_t vain; /* of a sender: long messages in a row for which no buffer waited; with the turn */
     acp_channel_op *_Atomic queue; /* the oldest send or receive that goes on; changed with the engine's lock */
     acp_channel_op *queue_last;    /* with the engine's lock */
     acp_channel *queued_next;      /* end with a queue; with the engine's lock, as `pass` */

@@ -20,6 +20,8 @@
 #include <pthread.h>
 
 #define LOOK_BYTES 4096u /* one look while they could be copied */
+#define LOOKS_LONG 16u   /* times as many, of one message among so many that find no buffer: */
+#define LOOKS_AGAIN 32u
 
 static acp_envelope envelope_of(const acp_channel *c, uint64_t nonce, uint64_t number, uint64_t size)
 {
@@ -27,14 +29,18 @@ static acp_envelope envelope_of(const acp_channel *c, uint64_t nonce, uint64_t n
     return (acp_envelope){.context = nonce, .source = rank, .tag = (int64_t)(number & INT32_MAX), .size = size};
 }
 
-/* A receiver that has just got a long message comes again before its sender could copy this one. */
+/* A receiver that has just got a long message comes again before its sender could copy this one. One that is behind, and
+ * empties slots, is waited for now and then until it has caught up. */
 static bool is_asked(acp_channel *c, struct channel_ring *ring, uint64_t size)
 {
-    uint64_t wanted = c->next + 1;
-    uint64_t looks = c->directly && !c->engine->progress.crowded ? size / LOOK_BYTES : 0;
+    uint64_t wanted = c->next + 1, looks = 0;
+    if (!c->engine->progress.crowded)
+        looks = size / LOOK_BYTES * (c->vain == 0 ? 1 : c->vain % LOOKS_AGAIN == 1 ? LOOKS_LONG : 0);
     while (atomic_load(&ring->asked) != wanted && looks--)
         linux_cpu_relax();
-    return atomic_load(&ring->asked) == wanted && atomic_load(&ring->room) >= size;
+    bool is = atomic_load(&ring->asked) == wanted && atomic_load(&ring->room) >= size;
+    c->vain = is ? 0 : c->vain + 1;
+    return is;
 }
 
 static void use_up(acp_channel *c)
@@ -50,10 +56,8 @@ int acp_channel_send_into(acp_channel *c, const void *data, uint64_t size)
         return ACP_E_HANDLE;
     acp_lane *lane = is_asked(c, ring, size) ? acp_lane_take(c->engine) : NULL;
     channel_leave(c);
-    if (!lane) {
-        c->directly = false;
+    if (!lane)
         return ACP_E_HANDLE;
-    }
     acp_request *request = NULL;
     acp_envelope m = envelope_of(c, c->their_nonce, c->next, size);
     transaction_fault_point();
@@ -61,7 +65,6 @@ int acp_channel_send_into(acp_channel *c, const void *data, uint64_t size)
     if (request)
         rc = acp_request_end(lane, request, NULL);
     acp_lane_give(lane);
-    c->directly = rc == ACP_OK;
     if (rc == ACP_OK)
         use_up(c);
     return rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED ? ACP_E_HANDLE : rc == ACP_E_CLOSED ? ACP_E_DESTROYED : rc;
