@@ -14,7 +14,7 @@ from arriving import announced, run_out_of_time
 from guard import Guard
 
 import acp_mpi as acp
-from acp_mpi.job.rendezvous import connector, secret
+from acp_mpi.job.rendezvous import handshake, secret
 from acp_mpi.job.rendezvous.server import Server
 from acp_mpi.tools import info
 
@@ -293,13 +293,13 @@ def serve(start, tmp_path):
 
 def say_when_announced():
     """Until then a member takes a rendezvous that breaks off for one that will come again."""
-    receive = connector._receive
+    receive = handshake.receive_message
 
     def wait(*arguments):
         print("announced", flush=True)
         return receive(*arguments)
 
-    connector._receive = wait
+    handshake.receive_message = wait
     come_in_vain()
 
 
