@@ -362,6 +362,6 @@ def test_a_setting_that_is_none_is_named(fails, variable, value, said):
 
 def test_an_unknown_option_is_answered_by_those_that_are_known(fails):
     command = [sys.executable, "-c", "import acp_mpi as acp; acp.init()", "--acp-hepa-size", "1"]
-    assert "did you mean --acp-heap-size?; known are --acp-group, " in fails(command)
+    assert "did you mean --acp-heap-size?; known are --acp-delegate-memory, " in fails(command)
     command[-2:] = ["--acp-heap-size", "2X"]
     assert "init: --acp-heap-size 2X: '2X' is not a size" in fails(command)
