@@ -11,7 +11,8 @@ import traceback
 from typing import Any
 
 import acp_mpi as acp
-from acp_mpi.delegates.frames import FAILED, SIZE, SLOTS, TAG, Listener, frames, portable
+from acp_mpi.delegates.ends import Ends
+from acp_mpi.delegates.frames import FAILED, TAG, frames, portable
 from acp_mpi.delegates.server import Server
 from acp_mpi.engine import _engine
 from acp_mpi.job import membership
@@ -21,37 +22,14 @@ from acp_mpi.util import processes
 _END = -1  # in place of a rank
 
 
-class Client:
-    """A rank of this node, and the channels to and from it."""
-
-    def __init__(self, rank: int) -> None:
-        here = _engine.rank()
-        self.rank = rank
-        self._commands = acp.Channel(rank, here, size=SIZE, slots=SLOTS)
-        self._answers = acp.Channel(here, rank, size=SIZE, slots=SLOTS)
-        self._frame = bytearray(SIZE)
-        self._listener = Listener()
-        self._turn = threading.Lock()
-        self.coming = self._commands.irecv(self._frame)
-
-    def hear(self) -> tuple[int, int, Any] | None:
-        """Take in the frame that has come, and expect the next; acp.Error: no more come."""
-        self.coming.wait()
-        said = self._listener.hear(self._frame)
-        self.coming = self._commands.irecv(self._frame)
-        return said
+class Client(Ends):
+    """A rank of this node."""
 
     def answer(self, number: int, kind: int, x: Any) -> None:
         """Begin to send an answer, which waits for nobody; the rank may be gone."""
         data = list(frames(number, kind, x))
-        with contextlib.suppress(acp.Error), self._turn:
-            for frame in data:
-                self._answers.isend(frame)
-
-    def close(self) -> None:
-        """Close the channels."""
-        self._commands.close()
-        self._answers.close()
+        with contextlib.suppress(acp.Error):
+            self.say(data, self.there.isend)
 
 
 class Reception(threading.Thread):

@@ -8,7 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import acp_mpi as acp
-from acp_mpi.delegates.frames import COMMAND, COPIED, FAILED, SIZE, SLOTS, TAG, Listener, frames
+from acp_mpi.delegates.ends import Ends
+from acp_mpi.delegates.frames import COMMAND, COPIED, FAILED, TAG, frames
 from acp_mpi.delegates.requests import DelegateRequest
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error, PeerLostError
@@ -21,7 +22,6 @@ class Line:
     """What is common to both: the commands under way."""
 
     rank: int | None = None
-    coming: acp.Request[Any] | None = None  # the next answer
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -29,6 +29,11 @@ class Line:
         self.open: dict[int, DelegateRequest] = {}
         self.failed: list[DelegateRequest] = []  # nobody may have waited for them
         self.loss: Error | None = None
+
+    @property
+    def coming(self) -> acp.Request[Any] | None:
+        """What a wait for an answer waits for; None: no message."""
+        return None
 
     def begin(
         self, name: str, text: str, arguments: Any, after: DelegateRequest | None, keep: Any
@@ -79,7 +84,7 @@ class Line:
         del self.open[number]
         if kind == FAILED:
             request._take(None, x)
-            self.failed.append(request)
+            self.failed = [*(one for one in self.failed if not one.claimed), request]
         else:
             request._take(x, None)
 
@@ -103,22 +108,18 @@ class Channels(Line):
 
     def __init__(self, rank: int) -> None:
         super().__init__()
-        here = _engine.rank()
         self.rank = rank
-        self._commands = acp.Channel(here, rank, size=SIZE, slots=SLOTS)
-        self._answers = acp.Channel(rank, here, size=SIZE, slots=SLOTS)
-        self._frame = bytearray(SIZE)
-        self._listener = Listener()
-        self._turn = threading.Lock()
+        self._ends = Ends(rank)
         self._reads = False
-        self.coming: acp.Request[Any] = self._answers.irecv(self._frame)
-        acp.send(here, dest=rank, tag=TAG)
+        acp.send(_engine.rank(), dest=rank, tag=TAG)
+
+    @property
+    def coming(self) -> acp.Request[Any] | None:
+        """The next answer."""
+        return self._ends.coming
 
     def _say(self, number: int, x: Any) -> None:
-        data = list(frames(number, COMMAND, x))
-        with self._turn:
-            for frame in data:
-                self._commands.send(frame)
+        self._ends.say(list(frames(number, COMMAND, x)), self._ends.there.send)
 
     def _await_answer(self, left: float | None) -> bool:
         if self._reads:
@@ -128,9 +129,7 @@ class Channels(Line):
         said: tuple[int, int, Any] | None = None
         loss: Error | None = None
         try:
-            self.coming.wait(left)
-            said = self._listener.hear(self._frame)
-            self.coming = self._answers.irecv(self._frame)
+            said = self._ends.hear(left)
         except TimeoutError:
             return False
         except Error as error:
@@ -147,8 +146,7 @@ class Channels(Line):
 
     def close(self) -> None:
         """Close the channels."""
-        self._commands.close()
-        self._answers.close()
+        self._ends.close()
 
 
 class Threads(Line):

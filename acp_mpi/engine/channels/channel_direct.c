@@ -20,7 +20,8 @@
 #include <pthread.h>
 
 #define LOOK_BYTES 4096u /* one look while they could be copied */
-#define LOOKS_LONG 16u   /* times as many, of one message among so many that find no buffer: */
+#define LOOKS_MOST ((uint64_t)1024)
+#define LOOKS_LONG 16u   /* times as many, for one message among so many that find no buffer: */
 #define LOOKS_AGAIN 32u
 
 static acp_envelope envelope_of(const acp_channel *c, uint64_t nonce, uint64_t number, uint64_t size)
@@ -35,7 +36,8 @@ static bool is_asked(acp_channel *c, struct channel_ring *ring, uint64_t size)
 {
     uint64_t wanted = c->next + 1, looks = 0;
     if (!c->engine->progress.crowded)
-        looks = size / LOOK_BYTES * (c->vain == 0 ? 1 : c->vain % LOOKS_AGAIN == 1 ? LOOKS_LONG : 0);
+        looks = (size / LOOK_BYTES < LOOKS_MOST ? size / LOOK_BYTES : LOOKS_MOST) *
+                (c->vain == 0 ? 1 : c->vain % LOOKS_AGAIN == 1 ? LOOKS_LONG : 0);
     while (atomic_load(&ring->asked) != wanted && looks--)
         linux_cpu_relax();
     bool is = atomic_load(&ring->asked) == wanted && atomic_load(&ring->room) >= size;
@@ -75,10 +77,11 @@ static bool would_not_wait(void *end)
     return acp_channel_state(end) != ACP_E_BUSY;
 }
 
-/* Until the message has come by either way; ACP_OK: into the buffer. ACP_E_CANCELLED: not there, and the slot or the state
+/* Until the message has come by either way; ACP_OK: into the buffer; ACP_E_TRUNCATED: so, but another room than the
+ * buffer's was read in the ring. ACP_E_CANCELLED: not there, and the slot or the state
  * of the end says more. With the turn, and inside. */
-static int receive(acp_channel *c, acp_lane *lane, struct channel_ring *ring, void *buffer, uint64_t room, int64_t timeout_ns,
-                   uint64_t *size)
+static int receive(acp_channel *c, acp_lane *lane, struct channel_ring *ring, void *buffer, uint64_t room,
+                   int64_t timeout_ns, uint64_t *size)
 {
     acp_request *request;
     acp_envelope m = envelope_of(c, c->nonce, c->next, room);
@@ -103,8 +106,6 @@ static int receive(acp_channel *c, acp_lane *lane, struct channel_ring *ring, vo
         return ACP_E_CANCELLED;
     case ACP_E_CLOSED:
         return ACP_E_DESTROYED;
-    case ACP_E_TRUNCATED:
-        return ACP_E_DAMAGED;
     default:
         return rc;
     }
@@ -126,7 +127,7 @@ int acp_channel_take_into(acp_channel *c, void *buffer, uint64_t room, int64_t t
     uint64_t number = c->next, size = 0, start = linux_now_ns();
     int rc = ring && acp_channel_state(c) == ACP_E_BUSY ? receive(c, lane, ring, buffer, room, timeout_ns, &size)
                                                         : ACP_E_CANCELLED;
-    if (rc == ACP_OK) {
+    if (rc == ACP_OK || rc == ACP_E_TRUNCATED) {
         *piece = (acp_piece){.data = buffer, .size = size, .rest = size, .number = number, .first = true};
         c->held[number % c->shape.slots] = 1;
         use_up(c);
@@ -135,6 +136,10 @@ int acp_channel_take_into(acp_channel *c, void *buffer, uint64_t room, int64_t t
         channel_leave(c);
     if (lane)
         acp_lane_give(lane);
+    if (rc == ACP_E_TRUNCATED) {
+        acp_channel_release(c, number);
+        rc = ACP_E_DAMAGED;
+    }
     if (rc == ACP_E_CANCELLED && (rc = acp_channel_await(c, ACP_CHANNEL_READY, wait_left(timeout_ns, start))) == ACP_OK)
         rc = channel_take_piece(c, piece);
     if (rc != ACP_OK)

@@ -65,7 +65,8 @@ int acp_channel_commit(acp_channel *end, const void *data, uint64_t size, uint64
 int acp_channel_send_into(acp_channel *end, const void *data, uint64_t size);
 int acp_channel_take(acp_channel *end, int64_t timeout_ns, acp_piece *piece); /* with the turn */
 int acp_channel_take_next(acp_channel *end, int64_t timeout_ns, acp_piece *piece);
-/* As acp_channel_take; a long message may come straight into `buffer`, which is piece->data then. */
+/* As acp_channel_take; a long message may come straight into `buffer`, which is piece->data then. ACP_E_DAMAGED: only a
+ * part of it, for a wild pointer has written to the ring. */
 int acp_channel_take_into(acp_channel *end, void *buffer, uint64_t room, int64_t timeout_ns, acp_piece *piece);
 void acp_channel_release(acp_channel *end, uint64_t number); /* from any thread */
 void acp_channel_give_turn(acp_channel *end);

@@ -74,7 +74,8 @@ struct kind_end {
 };
 
 /* Something that a device will have done. It lives until `test` or `wait` returns anything but KIND_BUSY, or until it
- * is the `behind` of a copy. `copy` and `mark` give NULL for what has happened already; no call takes that but as `behind`. */
+ * is the `behind` of a copy. `copy` and `mark` give NULL for what has happened already; no call takes that but as
+ * `behind`. */
 struct kind_event;
 
 struct kind_copy {

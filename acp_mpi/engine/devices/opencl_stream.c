@@ -4,6 +4,7 @@
 #include "devices/opencl_stream.h"
 #include "devices/opencl_memory.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,7 +121,7 @@ int opencl_stream_wait(void *state, struct kind_event *event, struct kind_fault 
     int rc;
     o->call.clWaitForEvents(1, &event->event);
     while ((rc = opencl_stream_test(state, event, fault)) == KIND_BUSY)
-        ; /* the wait has failed, which does not end the copy */
+        sched_yield(); /* the wait has failed, which does not end the copy */
     return rc;
 }
 

@@ -106,8 +106,8 @@ struct peer *peer_next(acp_engine *e, struct peer *after)
     return found;
 }
 
-/* The death of a peer outside `everybody` counts as a loss only if we have used it, that of a service never. A peer that ends in order
- * announces that only to ranks it is in touch with itself; its control page has the fact, too. */
+/* The death of a peer outside `everybody` counts as a loss only if we have used it, that of a service never. A peer that
+ * ends in order announces that only to ranks it is in touch with itself; its control page has the fact, too. */
 static bool is_missed(const acp_engine *e, const struct peer *p)
 {
     bool used = p->relation == RELATION_NODE || p->met;

@@ -102,8 +102,9 @@ cdef class Channel:
     def send(self, x, timeout: float | None = None) -> None:
         """Send a buffer, with a dtype an array of it, with dtype=object anything that can be pickled.
 
-        Returns when its bytes are in the ring, or in a buffer that `recv` has; waits only while the ring is full. ClosedError when the receiver has closed,
-        PeerLostError when it has died; TimeoutError after `timeout` seconds: nothing is sent then, nor after Ctrl-C.
+        Returns when its bytes are in the ring, or in a buffer that `recv` has; waits only while the ring is full.
+        ClosedError when the receiver has closed, PeerLostError when it has died; TimeoutError after `timeout` seconds:
+        nothing is sent then, nor after Ctrl-C.
         """
         cdef int64_t limit = nanoseconds(timeout, "send")
         cdef payload p

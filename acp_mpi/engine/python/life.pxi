@@ -14,9 +14,9 @@ def create(*, bytes secret, bytes job, node: int, memory_limit: int, starter_siz
     `secret` has 32 bytes, `job` 16; `wide` says that the job spans hosts, `interfaces` on which
     networks others may connect then (b"eth0,ib0", b"" all); `links` is a number of acp_protection;
     sizes in bytes, `peer_timeout` in seconds; `unexpected_max`: bytes of messages kept, 0 for a
-    default; the window part is committed at once, or sparse; a `service` is none of the ranks that programs
-    mean by all. Raises HeapFullError before anything is
-    touched if the memory limit is beyond the machine's.
+    default; the window part is committed at once, or sparse; a `service` is none of the ranks that
+    programs mean by all. Raises HeapFullError before anything is touched if the memory limit is
+    beyond the machine's.
     """
     global engine, lane0, forked
     cdef acp_config config
@@ -299,52 +299,6 @@ def ranks_of(slots: range) -> Sequence[int]:
         result = tuple([ranks[i] for i in range(count)])
     c_free(ranks)
     return result
-
-
-def lost_ranks(*, bint accepted=False) -> list[int]:
-    """Return the list of ranks that have died or left; `accepted`: as `refresh` found them."""
-    need("ranks")
-    cdef uint32_t n = acp_lost_ranks(engine, accepted, NULL, 0), i
-    cdef uint32_t *lost = <uint32_t *>c_malloc(n * sizeof(uint32_t) + 1)
-    if lost == NULL:
-        raise MemoryError
-    n = min(acp_lost_ranks(engine, accepted, lost, n), n)
-    result = sorted([lost[i] for i in range(n)])
-    c_free(lost)
-    return result
-
-
-def services() -> list[int]:
-    """Return the list of ranks known here that are services: `sync` and the like do without them."""
-    need("ranks")
-    cdef uint32_t n = acp_services(engine, NULL, 0), i
-    if n == 0:
-        return []
-    cdef uint32_t *ranks = <uint32_t *>c_malloc(n * sizeof(uint32_t))
-    if ranks == NULL:
-        raise MemoryError
-    n = min(acp_services(engine, ranks, n), n)
-    result = sorted([ranks[i] for i in range(n)])
-    c_free(ranks)
-    return result
-
-
-def losses() -> int:
-    """Return how many ranks are lost: they have died, or left though this process needed them.
-
-    `refresh` does not lower it, the end of a service does not raise it.
-    """
-    need("losses")
-    return acp_losses(engine)
-
-
-def is_alive(rank: Int) -> bool:
-    """Return whether `rank` lives, as far as this process knows; in constant time.
-
-    False also for one that has left the job. RankError if there is no such rank.
-    """
-    need("is_alive")
-    return acp_lives(engine, rank_of(rank, "is_alive"))
 
 
 cdef uint64_t refreshes = 0

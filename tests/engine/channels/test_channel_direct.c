@@ -119,6 +119,34 @@ static void mixed(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lan
     CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
 }
 
+/* A wild pointer makes the buffer look larger: the receiver hears of the message that was cut, and gets the next. */
+static void damaged(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    (void)c;
+    if (rank < 2) {
+        acp_channel *end = channel_end_open(lane, 1 - rank, shape, rank == 0);
+        bool directly = false;
+        for (uint64_t n = 0; n < 3; n++) {
+            if (rank == 0) {
+                if (n == 1) {
+                    until_asked(end);
+                    atomic_store(&end->ring->room, SIZE);
+                }
+                CHECK(send_one(end, n, &directly) == ACP_OK);
+                CHECK(n != 1 || directly);
+            } else if (n == 1) {
+                unsigned char buffer[CHANNEL_LONG];
+                acp_piece p;
+                CHECK(acp_channel_take_into(end, buffer, sizeof buffer, ACP_FOREVER, &p) == ACP_E_DAMAGED);
+            } else {
+                CHECK(take_one(end, n, SIZE, ACP_FOREVER, &directly) == ACP_OK);
+            }
+        }
+        acp_channel_free(end);
+    }
+    CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
+}
+
 static void *closes(void *end)
 {
     until_asked(end);
@@ -151,7 +179,7 @@ static void closed(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *la
 
 int main(void)
 {
-    static const cluster_body bodies[] = {cases, mixed, closed};
+    static const cluster_body bodies[] = {cases, mixed, damaged, closed};
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         struct cluster c;
         cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
