@@ -10,6 +10,7 @@
  * while things move the thread polls on, up to a larger share of a core. */
 #include "mpi_window/progress_thread.h"
 #include "core/engine.h"
+#include "mpi_window/finalize.h"
 #include "mpi_window/symbols.h"
 
 #include <pthread.h>
@@ -44,14 +45,17 @@ struct acp_mpi_progress {
     _Atomic uint64_t looks;
 };
 
-/* How long it took. */
+/* How long it took. A program that has called MPI_Finalize is about to stop the thread: nothing is done then. */
 static uint64_t target_look(struct acp_mpi_progress *p, uint64_t *now)
 {
     _Alignas(16) char status[256]; /* of any MPI */
     uint64_t begin = *now;
     int flag;
-    p->mpi.iprobe(p->config.any_source, p->config.tag, p->config.comm, &flag, status);
-    atomic_fetch_add_explicit(&p->looks, 1, memory_order_relaxed);
+    if (finalize_enter()) {
+        p->mpi.iprobe(p->config.any_source, p->config.tag, p->config.comm, &flag, status);
+        finalize_leave();
+        atomic_fetch_add_explicit(&p->looks, 1, memory_order_relaxed);
+    }
     *now = acp_now();
     return *now - begin;
 }
@@ -150,7 +154,7 @@ int acp_mpi_progress_start(const acp_mpi_progress_config *config, acp_mpi_progre
     atomic_store(&p->interval, config->interval_ns);
     *missing = symbols_find(&p->mpi, config->user);
     p->config.user = NULL;
-    int rc = *missing ? ACP_E_ARGUMENT : wakeable(p);
+    int rc = *missing ? ACP_E_ARGUMENT : finalize_wait(p->mpi.finalize) ? wakeable(p) : ACP_E_SYSTEM;
     if (rc == ACP_OK) {
         sigfillset(&all); /* signals are the program's */
         pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -15,6 +15,7 @@ const char *symbols_find(struct mpi *mpi, const char *user)
         {"MPI_Get", offsetof(struct mpi, get)},
         {"MPI_Win_flush", offsetof(struct mpi, flush)},
         {"MPI_Iprobe", offsetof(struct mpi, iprobe)},
+        {"MPI_Finalize", offsetof(struct mpi, finalize)},
     };
     void *handle = dlopen(user, RTLD_LAZY | RTLD_NOLOAD);
     const char *missing = NULL;

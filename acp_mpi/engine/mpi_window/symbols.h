@@ -13,6 +13,7 @@ struct mpi {
                int target_count, uintptr_t target_type, uintptr_t window);
     int (*flush)(int target, uintptr_t window);
     int (*iprobe)(int source, int tag, uintptr_t comm, int *flag, void *status);
+    int (*finalize)(void);
 };
 
 /* `user` is the path of a loaded object that calls MPI itself, as mpi4py's module does: its dependencies are searched;

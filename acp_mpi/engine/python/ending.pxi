@@ -1,7 +1,7 @@
 # The end of a process that must not finalize MPI.
 
-cdef extern from "mpi_window/skip_finalize.h" nogil:
-    bint skip_finalize_install(int)
+cdef extern from "mpi_window/finalize.h" nogil:
+    bint finalize_skip(int)
 
 
 def never_finalize_mpi(instead_of_0: int) -> bool:
@@ -9,4 +9,4 @@ def never_finalize_mpi(instead_of_0: int) -> bool:
 
     False if the system forbids it.
     """
-    return skip_finalize_install(instead_of_0)
+    return finalize_skip(instead_of_0)

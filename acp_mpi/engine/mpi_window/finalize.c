@@ -1,9 +1,14 @@
-/* Calls of MPI_Finalize are led elsewhere: every loaded object that calls it has a word, filled by
- * the dynamic linker, from which it takes the function's address. */
-#include "mpi_window/skip_finalize.h"
+/* Calls of MPI_Finalize are led here: every loaded object that calls it has a word, filled by the dynamic linker, from
+ * which it takes the function's address.
+ *
+ * A call of MPI that another thread has begun must have ended before. An attribute of MPI_COMM_SELF is deleted too
+ * late: MPICH declares itself free of threads first, and a thread inside then never unlocks what it has locked. */
+#include "mpi_window/finalize.h"
 
 #include <elf.h>
 #include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +16,36 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static int do_nothing(void)
+static pthread_mutex_t inside = PTHREAD_MUTEX_INITIALIZER; /* by a thread beside the program's, in a call of MPI */
+static bool ended; /* with that held */
+static _Atomic bool skipping; /* it must not be called */
+static int (*finalize)(void); /* MPI's own */
+static pid_t owner; /* of those threads; 0: there are none */
+
+bool finalize_enter(void)
 {
-    return 0; /* MPI_SUCCESS, with every MPI */
+    pthread_mutex_lock(&inside);
+    if (!ended)
+        return true;
+    pthread_mutex_unlock(&inside);
+    return false;
+}
+
+void finalize_leave(void)
+{
+    pthread_mutex_unlock(&inside);
+}
+
+static int finalize_called(void)
+{
+    if (atomic_load(&skipping))
+        return 0; /* MPI_SUCCESS, with every MPI */
+    if (owner == getpid()) { /* a forked child has none of the threads, and perhaps their lock */
+        pthread_mutex_lock(&inside);
+        ended = true;
+        pthread_mutex_unlock(&inside);
+    }
+    return finalize();
 }
 
 /* An object's own description for the dynamic linker. */
@@ -53,7 +85,7 @@ static bool word_replace(const struct object *o, uintptr_t *word)
     bool closed = (uintptr_t)word >= o->closed && (uintptr_t)word < o->closed_end;
     if (closed && mprotect((void *)first, page, PROT_READ | PROT_WRITE))
         return false;
-    __atomic_store_n(word, (uintptr_t)do_nothing, __ATOMIC_SEQ_CST);
+    __atomic_store_n(word, (uintptr_t)finalize_called, __ATOMIC_SEQ_CST);
     if (closed)
         mprotect((void *)first, page, PROT_READ); /* a page left writable does no harm */
     return true;
@@ -91,9 +123,24 @@ static void end_now(int code, void *instead_of_0)
     _exit(code ? code : (int)(intptr_t)instead_of_0);
 }
 
-bool skip_finalize_install(int instead_of_0)
+static bool lead_here(void)
 {
     bool good = true;
     dl_iterate_phdr(replace_in, &good);
-    return good && !on_exit(end_now, (void *)(intptr_t)instead_of_0);
+    return good;
+}
+
+bool finalize_wait(int (*function)(void))
+{
+    if (owner)
+        return owner == getpid();
+    owner = getpid();
+    finalize = function;
+    return lead_here();
+}
+
+bool finalize_skip(int instead_of_0)
+{
+    atomic_store(&skipping, true);
+    return lead_here() && !on_exit(end_now, (void *)(intptr_t)instead_of_0);
 }
