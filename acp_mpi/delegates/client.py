@@ -84,7 +84,7 @@ class Delegate:
 
         A `.npy` file has elements of the type of `out`, and is read from element `at` on; others
         are bytes, and `at` counts elements of `out`. Nothing is written before type and length are
-        found right.
+        found right. `out` may be memory of a device; this call waits then for what that is to do.
         """
         name = _path(path)
         ga, nbytes, dtype, _, keep = place_of(out, "load", write=True)
@@ -108,7 +108,8 @@ class Delegate:
         The request's `copied()` returns when `x` may change, `wait()` when it is on disk. Several
         ranks of a node write one file where each gives the `shape` of the whole and its first
         element `at`; it is there when the last of `parts` is, or after `commit`, and until then
-        called `path.part`. Without `snapshot` it is written from where it lies.
+        called `path.part`. Without `snapshot` it is written from where it lies. `x` may be memory
+        of a device; this call waits then for what that is to do.
         """
         name = _path(path)
         ga, nbytes, dtype, extent, keep = place_of(x, "save", write=False)

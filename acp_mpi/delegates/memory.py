@@ -28,7 +28,8 @@ class Part(NamedTuple):
 def place_of(x: Any, function: str, *, write: bool) -> tuple[int, int, Any, tuple[int, ...], Any]:
     """Return (address, bytes, type or None, shape, what to keep) of memory.
 
-    Memory that is not global becomes so, or is copied if it is only to be read.
+    Memory that is not global becomes so; of the host it is copied if it is only to be read. What the
+    program has given a device to do with its memory is done when this returns.
     """
     if isinstance(x, tuple) and len(x) == 2:
         return index(x[0]), index(x[1]), None, (index(x[1]),), None
@@ -38,9 +39,11 @@ def place_of(x: Any, function: str, *, write: bool) -> tuple[int, int, Any, tupl
         return x.ga, x.nbytes, x.dtype, x.shape, x
     import numpy
 
-    from acp_mpi.rma.buffers import hosted
+    from acp_mpi.rma.buffers import hosted, on_device
     from acp_mpi.rma.shapes import kind_of
 
+    if on_device(x):
+        return _place_on_device(x)
     array = hosted(x, function)
     if not write:
         array = numpy.asarray(array)
@@ -62,3 +65,21 @@ def place_of(x: Any, function: str, *, write: bool) -> tuple[int, int, Any, tupl
     copy = acp.empty(array.shape, kind)
     copy[...] = array
     return acp.query_ga(copy), copy.nbytes, kind, copy.shape, copy
+
+
+def _place_on_device(x: Any) -> tuple[int, int, Any, tuple[int, ...], Any]:
+    import numpy
+
+    from acp_mpi.rma.device_memory import found
+
+    _, _, nbytes, stream = found(x, "put")
+    keep = x if isinstance(x, acp.DeviceArray) else acp.register_memory(x)
+    ga = acp.query_ga(keep)
+    # Another process will copy, for which the device has no order: a copy of a byte has.
+    acp.get(ga, bytearray(1), stream=stream)
+    if hasattr(x, "__cuda_array_interface__"):
+        shown = x.__cuda_array_interface__
+        return ga, nbytes, numpy.dtype(shown["typestr"]), tuple(shown["shape"]), keep
+    if hasattr(x, "dtype"):
+        return ga, nbytes, numpy.dtype(x.dtype), tuple(x.shape), keep
+    return ga, nbytes, None, (nbytes,), keep  # a buffer of OpenCL

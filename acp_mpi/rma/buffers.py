@@ -36,6 +36,15 @@ def _is_opencl(buffer: Any) -> bool:
     return opencl_memory.shows(buffer)
 
 
+def on_device(x: Any) -> bool:
+    """Return whether `x` is memory of a device, as whatever library shows it."""
+    if hasattr(x, "__cuda_array_interface__") or _is_opencl(x):
+        return True
+    if hasattr(x, "__array_interface__") or not hasattr(x, "__dlpack_device__"):
+        return False
+    return x.__dlpack_device__()[0] not in OF_THE_HOST
+
+
 class _Memory:
     """Memory of an exporter that cannot say whether others may write to it."""
 
