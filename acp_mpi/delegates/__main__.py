@@ -58,7 +58,7 @@ class Reception(threading.Thread):
                         return
                     self._clients.append(Client(rank))
                 except acp.PeerLostError:  # any rank's death ends a receive from whoever comes
-                    acp.refresh()
+                    self._refresh()
                 door = acp.irecv(tag=TAG)
             for client in [client for client in self._clients if client.coming.done]:
                 self._hear(client)
@@ -67,7 +67,12 @@ class Reception(threading.Thread):
                 try:
                     _engine.wait_any("delegate", parts, [])
                 except acp.PeerLostError:  # its channel tells whose death it was
-                    acp.refresh()
+                    self._refresh()
+
+    def _refresh(self) -> None:
+        acp.refresh()
+        for rank in _engine.lost_ranks():
+            self._server.lose(rank, "has died")
 
     def _hear(self, client: Client) -> None:
         try:
@@ -76,7 +81,10 @@ class Reception(threading.Thread):
             self._clients.remove(client)
             client.close()
             if isinstance(reason, acp.PeerLostError):
+                self._server.lose(client.rank, "has died")
                 self._server.forget(client)
+            else:
+                self._server.lose(client.rank, "has closed its delegate")
             os.eventfd_write(self.changed, 1)
             return
         if heard is None:

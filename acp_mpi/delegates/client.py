@@ -6,6 +6,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Self
 
+from acp_mpi.delegates import collectives
 from acp_mpi.delegates.lines import Channels, Line, Threads
 from acp_mpi.delegates.memory import Part, place_of
 from acp_mpi.delegates.start import rank_of_delegate
@@ -16,9 +17,12 @@ from acp_mpi.util import lifecycle
 from acp_mpi.util.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
+    from typing import SupportsIndex, Unpack
 
+    from acp_mpi.comm.collectives.signatures import Op
+    from acp_mpi.delegates.collectives import How
     from acp_mpi.delegates.requests import DelegateRequest
 
 _current: dict[bool, Delegate] = {}  # of this process: `local`, or not
@@ -51,6 +55,7 @@ class Delegate:
     def __init__(self, line: Line) -> None:
         self._line = line
         self._closed = False
+        self._collectives = collectives.Collectives(self._begin, line.rank is None)
 
     @property
     def rank(self) -> int | None:
@@ -132,6 +137,56 @@ class Delegate:
             raise ValueError(f'call: {name!r:.60} is not "module:function"')
         return self._begin("call", f"call of {name}", name, arguments, after=after)
 
+    # Collectives. `how`: `ranks`, those of this node that call it, by default all that live, and
+    # `after`. The k-th calls of equal `ranks` meet. Folding is in the order of the ranks.
+
+    def barrier(self, **how: Unpack[How]) -> DelegateRequest:
+        """Meet: it is over when all ranks have called it."""
+        return self._collectives.begin("barrier", lambda made: None, **how)
+
+    def bcast(
+        self, x: Any, root: SupportsIndex | None = None, **how: Unpack[How]
+    ) -> DelegateRequest:
+        """Give `x` of rank `root`, by default the first, to `x` of all; `wait()` returns it."""
+        return self._collectives.begin(
+            "bcast", lambda made: collectives.bcast(made, x, root), **how
+        )
+
+    def reduce(
+        self,
+        x: Any,
+        op: Op = "sum",
+        root: SupportsIndex | None = None,
+        *,
+        out: Any = None,
+        **how: Unpack[How],
+    ) -> DelegateRequest:
+        """Fold `x` of all ranks by `op`; `wait()` returns the result at `root`, else `out`."""
+        return self._collectives.begin(
+            "reduce",
+            lambda made: collectives.fold(made, x, op, out, made.team.place(root, "reduce")),
+            **how,
+        )
+
+    def allreduce(
+        self, x: Any, op: Op = "sum", *, out: Any = None, **how: Unpack[How]
+    ) -> DelegateRequest:
+        """Fold `x` of all ranks by `op`, as `acp.allreduce`; `wait()` returns the result on all.
+
+        `x` and `out` may be the same array, and must not change until it is over.
+        """
+        return self._collectives.begin(
+            "allreduce", lambda made: collectives.fold(made, x, op, out), **how
+        )
+
+    def gather(
+        self, x: Any, root: SupportsIndex | None = None, *, out: Any = None, **how: Unpack[How]
+    ) -> DelegateRequest:
+        """Bring `x` of all ranks to `root`; `wait()` returns an array of them there, else `out`."""
+        return self._collectives.begin(
+            "gather", lambda made: collectives.gather(made, x, root, out), **how
+        )
+
     def statistics(self) -> DelegateStatistics:
         """Return what it has done so far, for all ranks; waits for the answer."""
         return DelegateStatistics(*self._begin("statistics", "statistics").wait())
@@ -143,10 +198,11 @@ class Delegate:
         *arguments: Any,
         after: DelegateRequest | None = None,
         keep: Any = None,
+        finish: Callable[[Any], Any] | None = None,
     ) -> DelegateRequest:
         if self._closed:
             raise ClosedError(f"{name}: this delegate is closed; call acp.delegate() for it")
-        return self._line.begin(name, text, arguments, after, keep)
+        return self._line.begin(name, text, arguments, after, keep, finish)
 
     def close(self) -> None:
         """Wait for what is under way, and raise the first error that nobody has waited for.

@@ -18,6 +18,7 @@ class Ends:
 
     def __init__(self, rank: int) -> None:
         here = _engine.rank()
+        self.rank = rank
         self.there = acp.Channel(here, rank, size=SIZE, slots=SLOTS)
         self._back = acp.Channel(rank, here, size=SIZE, slots=SLOTS)
         self._frame = bytearray(SIZE)

@@ -36,13 +36,19 @@ class Line:
         return None
 
     def begin(
-        self, name: str, text: str, arguments: Any, after: DelegateRequest | None, keep: Any
+        self,
+        name: str,
+        text: str,
+        arguments: Any,
+        after: DelegateRequest | None,
+        keep: Any,
+        finish: Callable[[Any], Any] | None,
     ) -> DelegateRequest:
         """Send a command."""
         if self.loss is not None:
             raise self.loss
         number = next(self._numbers)
-        request = DelegateRequest(self, number, text, keep)
+        request = DelegateRequest(self, number, text, keep, finish)
         with self._changed:
             self.open[number] = request
         try:

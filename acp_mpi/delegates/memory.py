@@ -25,6 +25,13 @@ class Part(NamedTuple):
         return self.dtype.itemsize if self.dtype is not None else 1
 
 
+def release(keep: Any) -> None:
+    """Let go of what was kept for a command."""
+    for one in keep if isinstance(keep, (list, tuple)) else (keep,):
+        if isinstance(one, acp.AtKey):
+            one.close()
+
+
 def place_of(x: Any, function: str, *, write: bool) -> tuple[int, int, Any, tuple[int, ...], Any]:
     """Return (address, bytes, type or None, shape, what to keep) of memory.
 

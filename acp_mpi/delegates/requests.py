@@ -5,16 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import acp_mpi as acp
+from acp_mpi.delegates.memory import release
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from acp_mpi.delegates.lines import Line
 
 
 class DelegateRequest(acp.Request[Any]):
     """A command of a delegate that is under way; `wait()` gives its result."""
 
-    def __init__(self, line: Line, number: int, text: str, keep: Any) -> None:
+    def __init__(
+        self,
+        line: Line,
+        number: int,
+        text: str,
+        keep: Any,
+        finish: Callable[[Any], Any] | None = None,
+    ) -> None:
         self._line, self._number, self._text, self._keep = line, number, text, keep
+        self._finish = finish  # makes the result of the answer
         self._copied = self._over = self._claimed = False
         self._result: Any = None
         self._error: BaseException | None = None
@@ -69,9 +80,10 @@ class DelegateRequest(acp.Request[Any]):
 
     def _take(self, result: Any, error: BaseException | None) -> None:
         """Take the outcome in, and let go of the memory."""
-        keep, self._keep = self._keep, None
-        if isinstance(keep, acp.AtKey):
-            keep.close()
+        release(self._keep)
+        if self._finish is not None and error is None:
+            result = self._finish(result)
+        self._keep = self._finish = None
         self._result, self._error, self._over = result, error, True
 
     def __str__(self) -> str:

@@ -1,7 +1,8 @@
 """The delegate: commands of ranks, in their order, by few threads.
 
 One thread copies what is to be written, so that its owner may go on; two read and write files; one
-calls functions of the program. A command waits for the one before it of the same file, and for the
+calls functions of the program; one folds what ranks bring together, if that takes longer than to
+hand it over. A command waits for the one before it of the same file, and for the
 one that it is to follow.
 """
 
@@ -16,6 +17,7 @@ from functools import reduce
 
 from acp_mpi.delegates import files
 from acp_mpi.delegates.frames import COPIED, DONE, FAILED, portable
+from acp_mpi.delegates.meetings import Call, Meeting, Meetings, Work
 from acp_mpi.engine import _engine
 
 TYPE_CHECKING = False
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
             """Tell it what has become of a command."""
 
 
-_LANES = {"copy": 1, "files": 2, "call": 1}  # and how many threads each has
+_LANES = {"copy": 1, "files": 2, "call": 1, "meet": 1}  # and how many threads each has
 _OF_FILES = ("load", "save", "commit", "drop")
 
 
@@ -54,7 +56,8 @@ class Server:
         self._memory = memory
         self._held = 0  # bytes of copies
         self._changed = threading.Condition()
-        self._lanes: dict[str, deque[Job]] = {lane: deque() for lane in _LANES}
+        self._meetings = Meetings()
+        self._lanes: dict[str, deque[Any]] = {lane: deque() for lane in _LANES}
         self._jobs: dict[tuple[Client, int], Job] = {}
         self._last: dict[str, Job] = {}  # of a path
         self._files = files.Files()
@@ -83,10 +86,14 @@ class Server:
                     job.before.append(last)
                 self._last[job.path] = job
             self._jobs[client, number] = job
-            if lane := self._lane(job):
+            if name == "meet":
+                meeting = self._meetings.take(job, Call(*arguments))
+            elif lane := self._lane(job):
                 self._lanes[lane].append(job)
                 self._changed.notify_all()
-        if lane is None:
+        if name == "meet":
+            self._meet(meeting)
+        elif lane is None:
             self._end(job, DONE, self._statistics() if name == "statistics" else None)
 
     def _lane(self, job: Job) -> str | None:
@@ -96,13 +103,48 @@ class Server:
             return "copy"
         return "files"
 
+    def _meet(self, meeting: Meeting) -> None:
+        """Go on with a collective to which another rank has come."""
+        if meeting.failed is not None:
+            self._give_up(meeting)
+        elif len(meeting.jobs) == len(meeting.ranks):
+            work = Work(meeting)
+            if work.short and all(job.over for job in meeting.before):
+                self._work_together(work)
+                return
+            with self._changed:
+                self._lanes["meet"].append(work)
+                self._changed.notify_all()
+
+    def _work_together(self, work: Work) -> None:
+        try:
+            work.do()
+        except BaseException as error:
+            work.meeting.failed = portable(error)
+            self._give_up(work.meeting)
+            return
+        for job, answer in work.answers():
+            self._end(job, DONE, answer)
+
+    def _give_up(self, meeting: Meeting) -> None:
+        for job in list(meeting.jobs.values()):
+            if not job.over:
+                self._end(job, FAILED, meeting.failed)
+
+    def lose(self, rank: int, why: str) -> None:
+        """Give up the collectives to which a rank will not come."""
+        with self._changed:
+            meetings = list(self._meetings.lose(rank, why))
+        for meeting in meetings:
+            self._give_up(meeting)
+
     def _statistics(self) -> tuple[Any, ...]:
         return (
             self._commands, self._read, self._written, len(self._jobs) - 1, self._held,
             time.process_time(),
         )  # fmt: skip
 
-    def _next(self, lane: str) -> Job | None:
+    def _next(self, lane: str) -> Any:
         queue = self._lanes[lane]
         if lane == "copy":  # in order: others wait behind one that is too long for what is left
             fits = queue and queue[0].arguments[1].nbytes + self._held <= self._memory
@@ -126,6 +168,9 @@ class Server:
             try:
                 if lane == "copy":
                     self._copy(job)
+                    continue
+                if lane == "meet":
+                    self._work_together(job)
                     continue
                 result, kind = getattr(self, f"_do_{job.name}")(job, *job.arguments), DONE
             except BaseException as error:

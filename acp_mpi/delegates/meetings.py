@@ -1,0 +1,270 @@
+"""Collectives at a delegate: who has come, whether their calls belong together, and the work.
+
+The calls of a rank for the same ranks are counted: the k-th of each meet. What they give is folded
+in the order of the ranks, in memory as it lies where this process maps it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from acp_mpi.comm.collectives.operations import operation_of
+from acp_mpi.engine import _engine
+from acp_mpi.errors import AddressError, AstrayError, AstrayTypeError, Error, PeerLostError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from acp_mpi.comm.collectives.operations import Operation
+    from acp_mpi.delegates.server import Job
+
+ANSWERED = -1  # in place of an address: the bytes go with the answer
+_CHUNK = 256 << 10  # what is folded at once stays in the cache
+_SHORT = 64 << 10  # work that takes no longer than handing it over
+_FOLDS = ("reduce", "allreduce")
+
+
+class Call(NamedTuple):
+    """What a rank calls."""
+
+    kind: str
+    ranks: tuple[int, ...]
+    me: int  # its place among them
+    root: int = -1  # the place of the root
+    op: Any = None
+    dtype: Any = None  # None: bytes
+    nbytes: int = 0  # that each rank gives
+    given: bytes | int | None = None  # the bytes, or their address
+    wanted: int | None = None  # an address, or ANSWERED
+    shape: tuple[int, ...] | None = None  # what `op` is to have, if it takes whole arrays
+    refused: bool = False  # the rank has raised an error
+
+    @property
+    def rank(self) -> int:
+        """The rank that calls."""
+        return self.ranks[self.me]
+
+    def __str__(self) -> str:
+        what = f"{self.nbytes} bytes of {_type_name(self.dtype)}"
+        by = "" if self.op is None else f" for {self.op}"
+        to = "" if self.root < 0 else f" with root {self.ranks[self.root]}"
+        return what + by + to
+
+
+def _type_name(dtype: Any) -> str:
+    if dtype is None:
+        return "any type"
+    import numpy
+
+    return str(numpy.dtype(dtype))
+
+
+class Meeting:
+    """A collective of which some ranks have come."""
+
+    def __init__(self, ranks: tuple[int, ...]) -> None:
+        self.ranks = ranks
+        self.jobs: dict[int, Job] = {}  # by the place of the rank
+        self._calls: dict[int, Call] = {}
+        self.failed: BaseException | None = None
+
+    @property
+    def before(self) -> list[Job]:
+        """What is to be over before."""
+        return [job for mine in self.jobs.values() for job in mine.before]
+
+    @property
+    def calls(self) -> list[Call]:
+        """The calls, in the order of the ranks."""
+        return [self._calls[place] for place in sorted(self._calls)]
+
+    def take(self, job: Job, call: Call) -> None:
+        """Take in a rank, and look whether all call the same."""
+        if self.failed is None and self._calls:
+            self.failed = _difference(next(iter(self._calls.values())), call)
+        if self.failed is None and call.refused:
+            self.failed = Error(
+                f"{call.kind}: rank {call.rank} has left it, after an error there; look for the "
+                "first error among the ranks"
+            )
+        self.jobs[call.me], self._calls[call.me] = job, call
+
+
+def _difference(one: Call, other: Call) -> Exception | None:
+    ranks = f"rank {one.rank}", f"rank {other.rank}"
+    if one.kind != other.kind:
+        return AstrayError(
+            f"{one.kind}: {ranks[0]} is in it, and {ranks[1]} in {other.kind} meanwhile; all "
+            "ranks of a collective call the same ones in the same order"
+        )
+    if one.refused or other.refused:
+        return None
+    if (one.nbytes, one.op, one.root) != (other.nbytes, other.op, other.root):
+        kind: type[Exception] = AstrayError
+    elif one.dtype != other.dtype and None not in (one.dtype, other.dtype):
+        kind = AstrayTypeError
+    else:
+        return None
+    return kind(
+        f"{one.kind}: {ranks[0]} gives {one}, and {ranks[1]} {other}; give what belongs together "
+        "on all ranks"
+    )
+
+
+class _Series:
+    """The collectives of the same ranks: each rank comes to them in their order."""
+
+    def __init__(self, n: int) -> None:
+        self.open: deque[Meeting] = deque()
+        self.ahead = [0] * n  # how many of the open ones each rank has come to
+
+    def take(self, job: Job, call: Call) -> Meeting:
+        if self.ahead[call.me] == len(self.open):
+            self.open.append(Meeting(call.ranks))
+        meeting = self.open[self.ahead[call.me]]
+        self.ahead[call.me] += 1
+        meeting.take(job, call)
+        if min(self.ahead):
+            self.open.popleft()
+            self.ahead = [count - 1 for count in self.ahead]
+        return meeting
+
+
+class Meetings:
+    """All of a delegate that are under way."""
+
+    def __init__(self) -> None:
+        self._series: dict[tuple[int, ...], _Series] = {}
+
+    def take(self, job: Job, call: Call) -> Meeting:
+        """Return the collective to which a call belongs; its `failed` says why it is none."""
+        if dead := next((rank for rank in call.ranks if not _engine.is_alive(rank)), None):
+            meeting = Meeting(call.ranks)
+            meeting.jobs[call.me] = job
+            meeting.failed = _lost(call.kind, dead, "has died")
+            return meeting
+        series = self._series.get(call.ranks)
+        if series is None:
+            series = self._series[call.ranks] = _Series(len(call.ranks))
+        return series.take(job, call)
+
+    def lose(self, rank: int, why: str) -> Iterator[Meeting]:
+        """Give up those to which a rank will not come."""
+        for ranks in [ranks for ranks in self._series if rank in ranks]:
+            for meeting in self._series.pop(ranks).open:
+                kind = meeting.calls[0].kind
+                meeting.failed = meeting.failed or _lost(kind, rank, why)
+                yield meeting
+
+
+def _lost(kind: str, rank: int, why: str) -> PeerLostError:
+    return PeerLostError(f"{kind}: rank {rank}, which takes part in it, {why}")
+
+
+class Memory:
+    """Memory of a rank: as it lies, if this process maps it, else read and written by copies."""
+
+    def __init__(self, where: bytes | int, nbytes: int) -> None:
+        self._ga = where if isinstance(where, int) else 0
+        self.view: memoryview | None
+        if where == ANSWERED:
+            self.view = memoryview(bytearray(nbytes))
+        elif not isinstance(where, int):
+            self.view = memoryview(where)
+        else:
+            try:
+                self.view = memoryview(_engine.mapped(where, nbytes))
+            except AddressError:
+                self.view = None
+
+    def read(self, at: int, spare: memoryview) -> memoryview:
+        """Return as many bytes as `spare` has, which may be used for them."""
+        if self.view is not None:
+            return self.view[at : at + len(spare)]
+        _engine.get(self._ga + at, spare)
+        return spare
+
+    def write(self, at: int, data: memoryview) -> None:
+        """Write bytes."""
+        if self.view is not None:
+            self.view[at : at + len(data)] = data
+        else:
+            _engine.put(self._ga + at, data)
+
+
+class Work:
+    """What all have come for."""
+
+    def __init__(self, meeting: Meeting) -> None:
+        self.meeting, self.calls, self.before = meeting, meeting.calls, meeting.before
+        call = self.calls[0]
+        self._kind, self._nbytes = call.kind, call.nbytes
+        per = call.nbytes * (len(self.calls) if self._kind == "gather" else 1)
+        self._given = [
+            c.given if c.given is None else Memory(c.given, c.nbytes) for c in self.calls
+        ]
+        self._wanted = [c.wanted if c.wanted is None else Memory(c.wanted, per) for c in self.calls]
+        memories = [m for m in (*self._given, *self._wanted) if m is not None]
+        self.short = (
+            all(m.view is not None for m in memories)
+            and self._nbytes * len(memories) <= _SHORT
+            and (call.op is None or isinstance(call.op, str))
+        )
+
+    def do(self) -> None:
+        """Do it."""
+        if not self._nbytes:
+            return
+        if self._kind in _FOLDS:
+            self._fold()
+        elif self._kind == "gather":
+            (root,) = (m for m in self._wanted if m is not None)
+            for i, given in enumerate(self._given):
+                assert given is not None
+                for at, spare in self._pieces(_CHUNK):
+                    root.write(i * self._nbytes + at, given.read(at, spare))
+        else:
+            given = self._given[self.calls[0].root]
+            assert given is not None
+            for at, spare in self._pieces(_CHUNK):
+                self._give(at, given.read(at, spare))
+
+    def _fold(self) -> None:
+        import numpy
+
+        call = self.calls[0]
+        operation: Operation = operation_of(call.op, self._kind)
+        shape = call.shape or (-1,)
+        fold = operation.folder(self._kind, numpy.dtype(call.dtype), shape)
+        given = [m for m in self._given if m is not None]
+        first = self._wanted[0]
+        spare = memoryview(bytearray(min(_CHUNK, self._nbytes)))
+        for at, into in self._pieces(_CHUNK if operation.divides else self._nbytes):
+            if first is not None and first.view is not None:
+                into = first.view[at : at + len(into)]
+            left = given[0].read(at, into)
+            for other in given[1:]:
+                if len(spare) < len(into):
+                    spare = memoryview(bytearray(len(into)))
+                fold(into, left, other.read(at, spare[: len(into)]))
+                left = into
+            self._give(at, left)
+
+    def _pieces(self, most: int) -> Iterator[tuple[int, memoryview]]:
+        spare = memoryview(bytearray(min(most, self._nbytes)))
+        for at in range(0, self._nbytes, most):
+            yield at, spare[: min(most, self._nbytes - at)]
+
+    def _give(self, at: int, data: memoryview) -> None:
+        for wanted in self._wanted:
+            if wanted is not None:
+                wanted.write(at, data)
+
+    def answers(self) -> Iterator[tuple[Job, bytes | None]]:
+        """Yield what each rank gets with its answer."""
+        for call, wanted in zip(self.calls, self._wanted, strict=True):
+            answer = None
+            if call.wanted == ANSWERED and wanted is not None:
+                answer = bytes(wanted.view or b"")
+            yield self.meeting.jobs[call.me], answer
