@@ -30,6 +30,7 @@
 #include "memory/retire.h"
 #include "messages/flow_recv.h"
 #include "messages/flows.h"
+#include "messages/mailbox_doubt.h"
 #include "messages/message_send_queue.h"
 #include "messages/pair_ring_deliver.h"
 #include "messages/purge.h"
@@ -165,6 +166,7 @@ static void doubt(acp_engine *e)
     if (lane && schedule_try_lock(e)) {
         lane->hurries = true;
         pair_ring_deliver_doubt(lane);
+        mailbox_doubt(lane);
         lane->hurries = false;
         schedule_unlock(e);
     }

@@ -36,6 +36,7 @@ static void post(struct hold *hold, acp_request *r, const acp_envelope *want, st
     l->place = PLACE_NONE;
     mailbox_set_attention(l, ATTENTION_NONE);
     offer(hold->lane->engine, r, l);
+    r->damages = hold->lane->engine->mail.damages;
     transaction_set(hold, &l->state, ENTRY_POSTED);
     mailbox_link(hold, l, want->source == ACP_ANY || want->tag == ACP_ANY ? AMONG_WILD
                                                                           : AMONG_RECEIVES);
@@ -233,6 +234,8 @@ enum entry_state recv_state(const acp_request *r)
         if (unlikely(rc == ACP_E_DAMAGED))
             return ENTRY_DAMAGED;
         lost = rc == ACP_E_LOST;
+    } else if (state == ENTRY_POSTED && unlikely(r->damages != e->mail.damages)) {
+        return ENTRY_DAMAGED;
     } else if (state == ENTRY_POSTED && (e->job.departed || e->job.leavers)) {
         lost = r->any ? any_source_lost(e, r->among) : r->peer && peer_gone(e, r->peer) != ACP_OK;
     } else if (state != ENTRY_POSTED && state != ENTRY_LOST && state != ENTRY_REFUSED) {

@@ -11,6 +11,16 @@
 
 #include <string.h>
 
+/* In the section: out of its list, if it is in one. */
+static void unlist(struct hold *hold, const acp_request *r)
+{
+    if (r->damages != r->engine->mail.damages)
+        return;
+    transaction_begin(hold);
+    mailbox_unlink(hold, r->entry);
+    transaction_commit(hold);
+}
+
 /* Removes a receive that has met no message from its list. Its entry stays until the request ends: another thread may
  * wait for it, and look there. */
 static int unpost(acp_lane *lane, acp_request *r)
@@ -23,9 +33,7 @@ static int unpost(acp_lane *lane, acp_request *r)
         return rc;
     rc = ACP_E_HANDLE;
     if (!r->over && mailbox_entry_state(r->entry) == ENTRY_POSTED) {
-        transaction_begin(&hold);
-        mailbox_unlink(&hold, r->entry);
-        transaction_commit(&hold);
+        unlist(&hold, r);
         request_over(r, ACP_E_CANCELLED);
         rc = ACP_OK;
     }
@@ -142,7 +150,10 @@ static int withdraw(acp_lane *lane, acp_request *r)
     int rc, why;
     acp_fault fault;
     do {
-        why = recv_state(r) == ENTRY_LOST ? lost(lane, r) : ACP_E_CANCELLED;
+        enum entry_state state = recv_state(r);
+        why = state == ENTRY_LOST      ? lost(lane, r)
+              : state == ENTRY_DAMAGED ? mailbox_damaged(lane, lane->engine->job.own, 0)
+                                       : ACP_E_CANCELLED;
         fault = lane->fault;
         rc = unpost(lane, r);
     } while (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED);
@@ -156,16 +167,15 @@ static int withdraw(acp_lane *lane, acp_request *r)
 
 /* Its entry is not used again, nor its block: a sender may still write there. It is taken out of the list in which
  * messages would meet it. */
-static int damaged(acp_lane *lane, struct heap *h, struct mail_entry *l)
+static int damaged(acp_lane *lane, struct heap *h, const acp_request *r)
 {
     struct hold hold;
+    const struct mail_entry *l = r->entry;
     int rc = l->list == AMONG_RECEIVES || l->list == AMONG_WILD ? ACP_E_BUSY : ACP_E_HANDLE;
     while (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
         rc = transaction_enter(&hold, lane, &mailbox_of(h)->section, h, mail_match_patience(lane));
     if (rc == ACP_OK) {
-        transaction_begin(&hold);
-        mailbox_unlink(&hold, l);
-        transaction_commit(&hold);
+        unlist(&hold, r);
         transaction_leave(&hold);
     }
     return mailbox_damaged(lane, lane->engine->job.own, 0);
@@ -196,7 +206,7 @@ static int receive_end(acp_lane *lane, acp_request *r, acp_envelope *got)
         mail_match_envelope(l, got);
     enum entry_state state = recv_state(r);
     if (unlikely(state == ENTRY_DAMAGED))
-        return damaged(lane, h, l);
+        return damaged(lane, h, r);
     rc = state == ENTRY_DONE ? finish(lane, r, l)
          : state == ENTRY_REFUSED ? lane_fail(lane, ACP_E_TYPE, 0, l->size) : lost(lane, r);
     give_block(lane, h, l);

@@ -20,6 +20,7 @@ struct acp_request {
     bool alone;           /* a send that no caller waits for */
     int status;
     uint32_t era;          /* era of the mailbox; another: a reset has ended it */
+    uint32_t damages;      /* of a posted receive: those of the mailbox then; others: it is not in a list any more */
     struct mail_entry *entry; /* of a receive: its entry */
     acp_sources *among;
     struct peer *peer;     /* of a receive: the named source; of a send: the destination */

@@ -146,6 +146,118 @@ static void circles(void)
     acp_request_end(lane, wild, NULL);
 }
 
+enum { KEPT = 5, PLACES = 10 };
+
+static uint64_t *place_of_kept(uint32_t i)
+{
+    struct mail_entry *second = entry(kept_first()->arrival.next);
+    struct mail_chain *bucket = &box()->messages[mailbox_bucket(0, 1, TAG)];
+    uint64_t *const places[PLACES] = {
+        &bucket->first, &bucket->last, &box()->arrivals.first, &box()->arrivals.last, &second->link.next,
+        &second->link.previous, &second->arrival.next, &second->arrival.previous, &second->list, &box()->kept,
+    };
+    return places[i];
+}
+
+static void keep_some(void)
+{
+    for (uint32_t i = 0; i < KEPT; i++)
+        post_message(acp_engine_lane(cluster.engines[1]), 0, i % 3 == 2 ? TAG + 1 : TAG, out + i, BYTES - KEPT);
+}
+
+static void damage_both(uint32_t one, uint32_t other)
+{
+    uint64_t *a = place_of_kept(one), *b = place_of_kept(other);
+    *a = *b = 37;
+}
+
+/* A message is in two lists: where one is damaged it comes all the same, and in order. */
+static void a_list_of_messages(void)
+{
+    static const uint64_t rubbish[] = {0, 37, 0x2020202020202020};
+    for (uint32_t i = 0; i < 3 * PLACES; i++) {
+        keep_some();
+        *place_of_kept(i % PLACES) = rubbish[i / PLACES];
+        owner()->up->doubt(owner());
+        for (uint32_t n = 0; n < KEPT; n++) {
+            acp_request *r = expect(i % 2 ? 1 : ACP_ANY, n % 3 == 2 ? TAG + 1 : TAG);
+            CHECK(acp_request_done(r));
+            receive_end_of(acp_engine_lane(owner()), r);
+            CHECK(!memcmp(in, out + n, BYTES - KEPT));
+        }
+        CHECK(!box()->kept && !box()->posted && !box()->arrivals.first);
+    }
+}
+
+static void clear(void)
+{
+    acp_lane *lane = acp_engine_lane(owner());
+    acp_envelope want = {.source = ACP_ANY, .tag = ACP_ANY}, found;
+    while (AGAIN(acp_probe(lane, &want, &found, NULL)) == ACP_OK)
+        acp_request_end(lane, expect(ACP_ANY, ACP_ANY), NULL);
+}
+
+/* Nobody knows which: a receive that waits ends, now or when there is one. */
+static void a_message_of_no_list(void)
+{
+    static const uint32_t pairs[][2] = {{0, 2}, {0, 6}, {4, 2}, {5, 7}};
+    for (uint32_t i = 0; i < 2 * 4 + 3; i++) {
+        keep_some();
+        struct mail_entry *second = entry(kept_first()->arrival.next);
+        if (i < 8)
+            damage_both(pairs[i / 2][0], pairs[i / 2][1]);
+        else
+            *(i == 8 ? &second->tag : i == 9 ? &second->source : &second->context) ^= 64;
+        acp_request *r = i % 2 ? NULL : expect(1, 99);
+        owner()->up->doubt(owner());
+        ends_damaged(r ? r : expect(1, 99));
+        acp_request *other = expect(1, 98);
+        owner()->up->doubt(owner()); /* it has been told */
+        CHECK(!acp_request_done(other));
+        acp_request_cancel(acp_engine_lane(owner()), other);
+        acp_request_end(acp_engine_lane(owner()), other, NULL);
+        clear();
+        a_message_comes(TAG);
+    }
+}
+
+static void a_list_of_receives(void)
+{
+    for (uint32_t i = 0; i < 7; i++) {
+        acp_request *r[4] = {expect(1, TAG), expect(1, TAG), expect(ACP_ANY, TAG), expect(1, ACP_ANY)};
+        struct mail_chain *bucket = &box()->receives[mailbox_bucket(0, 1, TAG)];
+        uint64_t *const places[] = {&bucket->first,        &bucket->last,         &r[0]->entry->link.next,
+                                    &r[1]->entry->want_tag, &r[3]->entry->context, &box()->wild.first,
+                                    &r[2]->entry->link.next};
+        if (i != 4)
+            *places[i] = 37;
+        else
+            r[3]->entry->link.previous = 0;
+        owner()->up->doubt(owner());
+        for (uint32_t k = 0; k < 4; k++)
+            ends_damaged(r[k]);
+        a_message_comes(TAG);
+        CHECK(!box()->posted);
+    }
+    acp_request *r = expect(1, TAG);
+    box()->posted = 99;
+    owner()->up->doubt(owner());
+    CHECK(!acp_request_done(r) && box()->posted == 1);
+    acp_request_cancel(acp_engine_lane(owner()), r);
+    acp_request_end(acp_engine_lane(owner()), r, NULL);
+}
+
+/* While its sender has gone on. */
+static void a_receive_that_waits_looks_itself(void)
+{
+    owner()->config.peer_timeout_ns = 1000000000;
+    keep_some();
+    damage_both(0, 2);
+    ends_damaged(expect(1, TAG));
+    clear();
+    a_message_comes(TAG);
+}
+
 static void wipe_out(void)
 {
     acp_envelope m = {.tag = TAG, .size = 8, .note = TAG * 7 + 8};
@@ -260,6 +372,10 @@ int main(void)
     the_buffer_of_a_receive();
     the_block_of_a_message();
     a_filler_that_is_past_it();
+    a_list_of_messages();
+    a_message_of_no_list();
+    a_list_of_receives();
+    a_receive_that_waits_looks_itself();
     circles();
     cluster_stop(&cluster);
     start();
