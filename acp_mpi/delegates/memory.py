@@ -35,8 +35,8 @@ def release(keep: Any) -> None:
 def place_of(x: Any, function: str, *, write: bool) -> tuple[int, int, Any, tuple[int, ...], Any]:
     """Return (address, bytes, type or None, shape, what to keep) of memory.
 
-    Memory that is not global becomes so; of the host it is copied if it is only to be read. What the
-    program has given a device to do with its memory is done when this returns.
+    Memory that is not global becomes so; of the host it is copied if it is only to be read. What
+    the program has given a device to do with its memory is done when this returns.
     """
     if isinstance(x, tuple) and len(x) == 2:
         return index(x[0]), index(x[1]), None, (index(x[1]),), None

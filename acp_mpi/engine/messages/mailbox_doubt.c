@@ -53,7 +53,7 @@ static enum fit wild_fit(const struct mail_entry *l, uint32_t bucket)
 }
 
 /* False: damaged. Entries before the damage have been counted; `last` is that of these. */
-static bool is_sound(struct look *look, const struct mail_chain *chain, uint32_t bucket, uint64_t *last)
+static bool chain_is_sound(struct look *look, const struct mail_chain *chain, uint32_t bucket, uint64_t *last)
 {
     uint64_t at = chain->first;
     struct mail_entry *l;
@@ -75,11 +75,11 @@ static bool are_sound(struct look *look, const struct mail_chain *chains)
     bool sound = true;
     uint64_t last;
     for (uint32_t i = 0; i < MAIL_BUCKETS; i++)
-        sound &= is_sound(look, &chains[i], i, &last);
+        sound &= chain_is_sound(look, &chains[i], i, &last);
     return sound;
 }
 
-static void append(struct heap *h, struct mail_chain *chain, uint64_t at, size_t member)
+static void link_behind(struct heap *h, struct mail_chain *chain, uint64_t at, size_t member)
 {
     struct mail_entry *last = mailbox_entry(h, chain->last);
     *link_of(mailbox_entry(h, at), member) = (struct mail_link){.previous = chain->last};
@@ -92,13 +92,14 @@ static uint64_t make_buckets(struct heap *h, struct mailbox *box)
 {
     struct look sound = {.heap = h, .member = offsetof(struct mail_entry, arrival), .fit = any_fit};
     uint64_t last;
-    is_sound(&sound, &box->arrivals, 0, &last);
+    chain_is_sound(&sound, &box->arrivals, 0, &last);
     memset(box->messages, 0, sizeof box->messages);
     uint64_t at = box->arrivals.first;
     for (uint64_t i = 0; i < sound.count; i++) {
         struct mail_entry *l = mailbox_entry(h, at);
         l->list = AMONG_MESSAGES;
-        append(h, &box->messages[mailbox_bucket(l->context, l->source, l->tag)], at, offsetof(struct mail_entry, link));
+        struct mail_chain *bucket = &box->messages[mailbox_bucket(l->context, l->source, l->tag)];
+        link_behind(h, bucket, at, offsetof(struct mail_entry, link));
         at = l->arrival.next;
     }
     struct mail_entry *end = mailbox_entry(h, last);
@@ -124,13 +125,13 @@ static void make_arrivals(struct heap *h, struct mailbox *box)
             }
         if (!first)
             return;
-        append(h, &box->arrivals, next[from], offsetof(struct mail_entry, arrival));
+        link_behind(h, &box->arrivals, next[from], offsetof(struct mail_entry, arrival));
         next[from] = first->link.next;
     }
 }
 
 /* No list has any of them now: they are told apart by their count of damages. */
-static void end_receives(acp_engine *e, struct mailbox *box)
+static void end_all(acp_engine *e, struct mailbox *box)
 {
     memset(box->receives, 0, sizeof box->receives);
     box->wild = (struct mail_chain){0};
@@ -147,7 +148,7 @@ static bool mend_messages(acp_engine *e, struct heap *h, struct mailbox *box, bo
     struct look arrived = {.heap = h, .member = offsetof(struct mail_entry, arrival), .fit = any_fit};
     struct look held = {.heap = h, .member = offsetof(struct mail_entry, link), .fit = message_fit};
     uint64_t last, count;
-    bool all = is_sound(&arrived, &box->arrivals, 0, &last), each = are_sound(&held, box->messages);
+    bool all = chain_is_sound(&arrived, &box->arrivals, 0, &last), each = are_sound(&held, box->messages);
     each = each && (!all || held.count == arrived.count);
     bool lost = held.wrong || (!all && !each);
     if (lost && !tells)
@@ -176,10 +177,10 @@ void mailbox_doubt(acp_lane *lane)
     uint64_t last;
     bool sound = are_sound(&posted, box->receives);
     posted.fit = wild_fit;
-    sound &= is_sound(&posted, &box->wild, 0, &last);
+    sound &= chain_is_sound(&posted, &box->wild, 0, &last);
     if (sound && box->posted != posted.count)
         __atomic_store_n(&box->posted, posted.count, __ATOMIC_SEQ_CST);
     if (!mend_messages(e, h, box, !sound || posted.count) || !sound)
-        end_receives(e, box);
+        end_all(e, box);
     transaction_leave(&hold);
 }

@@ -249,9 +249,16 @@ bool pair_ring_lacks(const acp_engine *e, const struct peer *to)
         return false;
     uint64_t filled = atomic_load_explicit(&s->filled, memory_order_acquire), at, size;
     uint64_t word = __atomic_load_n(&s->ring->taken, __ATOMIC_ACQUIRE);
-    if (word & RING_BUSY || __atomic_load_n(&s->ring->owner, __ATOMIC_RELAXED) != (uint64_t)e->rank + 1)
+    if (!pair_ring_owner_fits(s->ring, e->rank % RING_SENDERS))
+        return true;
+    if (__atomic_load_n(&s->ring->owner, __ATOMIC_RELAXED) != (uint64_t)e->rank + 1)
         return false;
-    if (!pair_ring_unseal(word, &at))
+    const struct heap *h = atomic_load_explicit(&to->memory.heap, memory_order_acquire);
+    if (!pair_ring_unseal(word, &at) || pair_ring_lines(h, s->ring) != s->lines)
+        return true;
+    if (word & RING_BUSY)
+        return false;
+    if (at > atomic_load_explicit(&s->sent, memory_order_acquire))
         return true;
     return at < filled && pair_ring_state(s->lines, at, &size) != RING_FULL &&
            __atomic_load_n(&s->ring->taken, __ATOMIC_ACQUIRE) == word;

@@ -25,7 +25,8 @@
  *   not free.
  * - `taken` has a check of itself, and a line that is not full has an older stamp of its own: what a wild pointer has
  *   written there is noticed, and calls end with ACP_E_DAMAGED. A message whose stamp has become an older one is missed
- *   by its sender, before a later one goes to the mailbox. */
+ *   by its sender, before a later one goes to the mailbox, or by a receiver that waits for long while a later one is in
+ *   the ring. Once a receive has been told, `taken` moves on past it (pair_ring_deliver.c). */
 #ifndef ACP_PAIR_RING_H
 #define ACP_PAIR_RING_H
 
@@ -71,6 +72,13 @@ static inline bool pair_ring_unseal(uint64_t word, uint64_t *taken)
 {
     *taken = word & (((uint64_t)1 << 48) - 1);
     return (word & ~RING_BUSY) == pair_ring_sealed(*taken);
+}
+
+/* No owner fits, too: it was released. */
+static inline bool pair_ring_owner_fits(const struct pair_ring *ring, uint32_t place)
+{
+    uint64_t owner = __atomic_load_n(&ring->owner, __ATOMIC_RELAXED);
+    return !owner || (owner <= UINT32_MAX && (owner - 1) % RING_SENDERS == place);
 }
 
 /* Lines of a message. */

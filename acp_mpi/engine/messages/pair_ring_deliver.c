@@ -71,7 +71,93 @@ static bool is_owned(acp_engine *e, const struct pair_ring *ring, uint32_t place
     return rank % RING_SENDERS == place && newcomers_find(e, rank);
 }
 
-int pair_ring_deliver_all(struct hold *hold)
+/* Ends the receives in that list for which a message of this rank may have been; returns whether there are any. */
+static bool end_listed(struct hold *hold, struct peer *to, uint64_t source, uint64_t at)
+{
+    bool any = false;
+    struct mailbox_walk walk = {0};
+    struct mail_entry *l;
+    for (uint64_t next; (l = mailbox_entry(hold->heap, at)) && !mailbox_circles(&walk, at); at = next) {
+        next = l->link.next;
+        if (mailbox_entry_state(l) != ENTRY_POSTED || (l->want_source != source && l->want_source != (uint64_t)ACP_ANY))
+            continue;
+        transaction_begin(hold);
+        mailbox_unlink(hold, l);
+        transaction_set(hold, &l->state, ENTRY_DAMAGED);
+        transaction_commit(hold);
+        match_ring(hold->lane, to, l);
+        any = true;
+    }
+    return any;
+}
+
+/* Nobody knows what it was. */
+static bool end_receives(struct hold *hold, struct peer *to, uint64_t source)
+{
+    const struct mailbox *box = mailbox_of(hold->heap);
+    bool any = end_listed(hold, to, source, box->wild.first);
+    for (uint32_t i = 0; i < MAIL_BUCKETS; i++)
+        any |= end_listed(hold, to, source, box->receives[i].first);
+    return any;
+}
+
+/* The first message from that place on; `end`: there is none before it. */
+static uint64_t next_full(const struct ring_line *lines, uint64_t at, uint64_t end)
+{
+    uint64_t size;
+    while (at < end && pair_ring_state(lines, at, &size) != RING_FULL)
+        at++;
+    return at;
+}
+
+/* The end of the last message that can be seen. */
+static uint64_t last_end(const struct ring_line *lines)
+{
+    uint64_t last = 0;
+    for (uint32_t i = 0; i < RING_LINES; i++) {
+        uint64_t stamp = __atomic_load_n(&lines[i].stamp, __ATOMIC_SEQ_CST), at = (stamp >> 16) - 1, size;
+        bool full = stamp && at % RING_LINES == i && pair_ring_state(lines, at, &size) == RING_FULL;
+        if (full && at + pair_ring_count(size) > last)
+            last = at + pair_ring_count(size);
+    }
+    return last;
+}
+
+/* In place of a message that is gone: its sender leaves it to the receiver, which tells those who wait for one. In its
+ * line `tag` is the place of the next, sealed. */
+static uint64_t gone_stamp(uint64_t at)
+{
+    return (at + 1) << 16 | 0xffff;
+}
+
+/* By the receiver: what is not a message is passed over, up to the next one, or until its sender finds that there is
+ * none. */
+static void pass_over(struct pair_ring *ring, struct ring_line *lines)
+{
+    uint64_t word = __atomic_load_n(&ring->taken, __ATOMIC_SEQ_CST), at, size, next;
+    if (!pair_ring_unseal(word, &at)) {
+        __atomic_store_n(&ring->taken, pair_ring_sealed(last_end(lines)), __ATOMIC_SEQ_CST);
+        return;
+    }
+    struct ring_line *line = &lines[at % RING_LINES];
+    uint64_t stamp = __atomic_load_n(&line->stamp, __ATOMIC_SEQ_CST);
+    if (pair_ring_state(lines, at, &size) == RING_FULL)
+        return;
+    if (stamp != gone_stamp(at) || !pair_ring_unseal(line->tag, &next) || next - at > RING_LINES)
+        next = next_full(lines, at + 1, at + RING_LINES);
+    if (next == at + RING_LINES)
+        __atomic_compare_exchange_n(&line->stamp, &stamp, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+    else if (__atomic_load_n(&line->stamp, __ATOMIC_SEQ_CST) == stamp) /* else it has come meanwhile */
+        __atomic_compare_exchange_n(&ring->taken, &word, pair_ring_sealed(next), false, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_RELAXED);
+}
+
+static bool may_come_from(const acp_envelope *want, uint32_t place)
+{
+    return want->source == ACP_ANY || (uint64_t)want->source % RING_SENDERS == place;
+}
+
+int pair_ring_deliver_all(struct hold *hold, const acp_envelope *want)
 {
     acp_engine *e = hold->lane->engine;
     struct pair_rings *all = &mailbox_of(hold->heap)->rings;
@@ -79,9 +165,15 @@ int pair_ring_deliver_all(struct hold *hold)
     int rc = ACP_OK;
     for (; owned && rc == ACP_OK; owned &= owned - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(owned);
-        const struct ring_line *lines = pair_ring_lines(hold->heap, &all->rings[i]);
-        rc = lines && is_owned(e, &all->rings[i], i) ? bring_all(hold, e->job.own, &all->rings[i], lines)
-                                                     : mailbox_damaged(hold->lane, e->job.own, 0);
+        struct pair_ring *ring = &all->rings[i];
+        struct ring_line *lines = is_owned(e, ring, i) ? pair_ring_lines(hold->heap, ring) : NULL;
+        rc = lines ? bring_all(hold, e->job.own, ring, lines) : mailbox_damaged(hold->lane, e->job.own, 0);
+        if (unlikely(rc == ACP_E_DAMAGED) && want && !may_come_from(want, i)) {
+            rc = ACP_OK;
+        } else if (unlikely(rc == ACP_E_DAMAGED) && want && lines) { /* this call tells it */
+            end_receives(hold, e->job.own, __atomic_load_n(&ring->owner, __ATOMIC_RELAXED) - 1);
+            pass_over(ring, lines);
+        }
     }
     return rc;
 }
@@ -126,60 +218,85 @@ void pair_ring_deliver_release(struct hold *hold)
     }
 }
 
+/* Words of its ring that this process has written itself. */
+static void restore(struct hold *hold, const struct ring_sender *s)
+{
+    acp_engine *e = hold->lane->engine;
+    if (!pair_ring_owner_fits(s->ring, e->rank % RING_SENDERS))
+        __atomic_store_n(&s->ring->owner, (uint64_t)e->rank + 1, __ATOMIC_RELEASE);
+    if (s->ring->owner == (uint64_t)e->rank + 1 && pair_ring_lines(hold->heap, s->ring) != s->lines)
+        __atomic_store_n(&s->ring->lines, (uint64_t)((unsigned char *)s->lines - hold->heap->base), __ATOMIC_RELEASE);
+}
+
+/* By its sender: a message is gone. Receives that wait for one end, and later messages come; if there are none, the
+ * next call that looks there is told. */
+static void report_gap(struct hold *hold, struct peer *to)
+{
+    const struct ring_sender *s = &to->mail.ring;
+    uint64_t word = __atomic_load_n(&s->ring->taken, __ATOMIC_SEQ_CST), at;
+    uint64_t filled = atomic_load_explicit(&s->filled, memory_order_acquire);
+    bool known = pair_ring_unseal(word, &at) && at < filled && filled - at <= RING_LINES;
+    if (__atomic_load_n(&s->ring->copying, __ATOMIC_ACQUIRE))
+        return; /* maybe from there */
+    at = known || !filled ? at : filled - 1;
+    uint64_t next = known ? next_full(s->lines, at + 1, filled) : filled;
+    bool told = !filled || end_receives(hold, to, hold->lane->engine->rank);
+    if (!told) {
+        struct ring_line *line = &s->lines[at % RING_LINES];
+        __atomic_store_n(&line->tag, pair_ring_sealed(next), __ATOMIC_RELAXED);
+        __atomic_store_n(&line->stamp, gone_stamp(at), __ATOMIC_SEQ_CST);
+    }
+    __atomic_compare_exchange_n(&s->ring->taken, &word, pair_ring_sealed(told ? next : at), false, __ATOMIC_SEQ_CST,
+                                __ATOMIC_RELAXED);
+}
+
 int pair_ring_deliver_own(acp_lane *lane, struct peer *to)
 {
     struct hold hold;
-    struct ring_sender *s = &to->mail.ring;
+    const struct ring_sender *s = &to->mail.ring;
     struct heap *h = mailbox_heap(lane->engine, to);
     if (!h)
         return peer_liveness_fail(lane, to, 0, 0);
-    int rc = transaction_enter(&hold, lane, &mailbox_of(h)->section, h, mail_match_patience(lane));
+    int64_t patience = lane->hurries ? 0 : mail_match_patience(lane);
+    int rc = transaction_enter(&hold, lane, &mailbox_of(h)->section, h, patience);
     if (rc != ACP_OK)
         return rc;
-    uint64_t taken, sent = atomic_load_explicit(&s->sent, memory_order_relaxed);
-    bool good = pair_ring_unseal(__atomic_load_n(&s->ring->taken, __ATOMIC_ACQUIRE), &taken) &&
-                sent - taken <= RING_LINES;
-    rc = good ? bring_all(&hold, to, s->ring, s->lines) : mailbox_damaged(lane, to, 0);
-    /* The lane that fills it fills nothing now: a message that was not there has been written over. */
-    if (rc == ACP_OK && lane->index == LANE_CALLER &&
-        __atomic_load_n(&s->ring->taken, __ATOMIC_ACQUIRE) != pair_ring_sealed(sent))
+    restore(&hold, s);
+    rc = bring_all(&hold, to, s->ring, s->lines);
+    /* A message that this process has put there, and that is neither there nor taken, has been written over. */
+    if (unlikely(pair_ring_lacks(lane->engine, to))) {
+        report_gap(&hold, to);
         rc = mailbox_damaged(lane, to, 0);
+    }
     transaction_leave(&hold);
     return rc;
 }
 
-/* Ends the receives in that list for which a message of this process may have been. */
-static void end_receives(struct hold *hold, struct peer *to, uint64_t at)
+/* A message stands behind one that is not there. */
+static bool has_gap(const struct pair_ring *ring, const struct ring_line *lines)
 {
-    acp_engine *e = hold->lane->engine;
-    struct mailbox_walk walk = {0};
-    struct mail_entry *l;
-    for (uint64_t next; (l = mailbox_entry(hold->heap, at)) && !mailbox_circles(&walk, at); at = next) {
-        next = l->link.next;
-        if (mailbox_entry_state(l) != ENTRY_POSTED ||
-            (l->want_source != e->rank && l->want_source != (uint64_t)ACP_ANY))
-            continue;
-        transaction_begin(hold);
-        mailbox_unlink(hold, l);
-        transaction_set(hold, &l->state, ENTRY_DAMAGED);
-        transaction_commit(hold);
-        match_ring(hold->lane, to, l);
-    }
+    uint64_t word = __atomic_load_n(&ring->taken, __ATOMIC_SEQ_CST), at, size;
+    return pair_ring_unseal(word, &at) && next_full(lines, at + 1, at + RING_LINES) < at + RING_LINES &&
+           pair_ring_state(lines, at, &size) != RING_FULL && __atomic_load_n(&ring->taken, __ATOMIC_SEQ_CST) == word;
 }
 
-/* Nobody knows what it was, so each receive that it may have been for ends. */
-static void tell_loss(acp_lane *lane, struct peer *to)
+/* As long as no receive waits there is nobody to tell. */
+static void doubt_own(acp_lane *lane)
 {
     struct hold hold;
-    struct heap *h = mailbox_heap(lane->engine, to);
+    acp_engine *e = lane->engine;
+    struct heap *h = atomic_load_explicit(&e->job.own->memory.heap, memory_order_acquire);
     if (!h || transaction_enter(&hold, lane, &mailbox_of(h)->section, h, 0) != ACP_OK)
         return;
-    const struct mailbox *box = mailbox_of(h);
-    bring_all(&hold, to, to->mail.ring.ring, to->mail.ring.lines);
-    if (pair_ring_lacks(lane->engine, to)) {
-        for (uint32_t i = 0; i < MAIL_BUCKETS; i++)
-            end_receives(&hold, to, box->receives[i].first);
-        end_receives(&hold, to, box->wild.first);
+    struct pair_rings *all = &mailbox_of(h)->rings;
+    for (uint64_t owned = pair_ring_owned(all); owned; owned &= owned - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(owned);
+        struct pair_ring *ring = &all->rings[i];
+        struct ring_line *lines = is_owned(e, ring, i) ? pair_ring_lines(h, ring) : NULL;
+        int rc = lines ? bring_all(&hold, e->job.own, ring, lines) : ACP_OK;
+        if (lines && (rc == ACP_E_DAMAGED || has_gap(ring, lines)) &&
+            end_receives(&hold, e->job.own, __atomic_load_n(&ring->owner, __ATOMIC_RELAXED) - 1))
+            pass_over(ring, lines);
     }
     transaction_leave(&hold);
 }
@@ -189,5 +306,6 @@ void pair_ring_deliver_doubt(acp_lane *lane)
     acp_engine *e = lane->engine;
     for (struct peer *p = NULL; (p = peer_next(e, p));)
         if (!p->lost && pair_ring_lacks(e, p))
-            tell_loss(lane, p);
+            pair_ring_deliver_own(lane, p);
+    doubt_own(lane);
 }

@@ -1,17 +1,19 @@
 #ifndef ACP_PAIR_RING_DELIVER_H
 #define ACP_PAIR_RING_DELIVER_H
 
-#include "core/engine.h"
+#include "core/messages.h"
 
 struct hold;
 struct peer;
 
 /* To the mailbox, in the order in which they were sent. In the section of the own mailbox: all rings; of another's
- * mailbox: the own ring there. ACP_E_FULL, ACP_E_BUSY: some messages are still in their rings. */
-int pair_ring_deliver_all(struct hold *hold);
+ * mailbox: the own ring there. ACP_E_FULL, ACP_E_BUSY: some messages are still in their rings. ACP_E_DAMAGED: a wild
+ * pointer wrote there, and a message may be gone. A call that wants a message is told, and all others that may have
+ * waited for it; then the next ones come. `want` may be NULL: nobody is told. */
+int pair_ring_deliver_all(struct hold *hold, const acp_envelope *want);
 int pair_ring_deliver_own(acp_lane *lane, struct peer *to);
-/* A thread that waits for long looks whether all short messages of this process are where it has put them: a receive
- * for one that is gone ends with ACP_E_DAMAGED. */
+/* A thread that waits for long looks whether all short messages of this process are where it has put them, and whether
+ * one that came here is missing before another: a receive for one that is gone ends with ACP_E_DAMAGED. */
 void pair_ring_deliver_doubt(acp_lane *lane);
 void pair_ring_deliver_release(struct hold *hold); /* the rings of ended processes, after they were cleared */
 

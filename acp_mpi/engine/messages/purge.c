@@ -62,7 +62,7 @@ static void mail_bury(acp_lane *lane)
         return;
     if (!sender_heap_reclaim(lane, h))
         e->mail.losses = 1;
-    int rc = pair_ring_deliver_all(&hold);
+    int rc = pair_ring_deliver_all(&hold, NULL);
     if (rc == ACP_OK)
         pair_ring_deliver_release(&hold);
     else if (rc != ACP_E_DAMAGED) /* which no other look mends */

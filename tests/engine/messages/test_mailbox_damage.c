@@ -334,6 +334,25 @@ static void a_short_message_that_is_wiped_out(void)
     sender->up->doubt(sender);
 }
 
+/* Its sender has gone on: a later one is there. */
+static void a_short_message_that_is_missing_before_another(void)
+{
+    acp_lane *lane = acp_engine_lane(owner());
+    acp_envelope m = {.tag = TAG, .size = 8, .note = TAG * 7 + 8};
+    wipe_out();
+    owner()->up->doubt(owner()); /* nobody waits for it yet */
+    for (uint32_t i = 0; i < 2; i++)
+        CHECK(acp_send_short(acp_engine_lane(cluster.engines[1]), 0, &m, out + i));
+    acp_request *r = expect(1, TAG);
+    CHECK(!acp_request_done(r));
+    owner()->up->doubt(owner());
+    ends_damaged(r);
+    for (uint32_t i = 0; i < 2; i++)
+        CHECK(take_message(lane, 1, TAG, in, 8).size == 8 && !memcmp(in, out + i, 8));
+    CHECK(acp_send_short(acp_engine_lane(cluster.engines[1]), 0, &m, out));
+    CHECK(take_message(lane, 1, TAG, in, 8).size == 8);
+}
+
 /* Whatever it waits for, and the other goes on when it has heard. */
 static void by_a_sender_that_waits(void *(*waits)(void *), void (*goes_on)(void))
 {
@@ -380,6 +399,8 @@ int main(void)
     cluster_stop(&cluster);
     start();
     a_short_message_that_is_wiped_out();
+    a_message_comes(TAG); /* the pair goes on */
+    a_short_message_that_is_missing_before_another();
     cluster_stop(&cluster);
     for (uint32_t i = 0; i < 3; i++) {
         start();
