@@ -58,6 +58,8 @@ static bool claim_message(struct eager_slot *s, uint64_t context, uint32_t sourc
 /* Ends a claim, by its holder. */
 static void become(struct eager_slot *s, uint64_t what)
 {
+    if (what == EAGER_EMPTY)
+        __atomic_store_n(&s->context, 0, __ATOMIC_RELAXED);
     __atomic_fetch_add(&s->state, what - EAGER_CLAIMED, __ATOMIC_SEQ_CST);
 }
 
@@ -204,6 +206,24 @@ int eager_slot_recall(acp_lane *lane, struct peer *to, uint64_t context)
         sched_yield();
     }
     return ACP_OK;
+}
+
+bool eager_slot_lacks(acp_engine *e, uint64_t context, uint32_t source)
+{
+    struct eager *eager = eager_of(e, e->job.own);
+    bool any = false;
+    for (uint32_t i = 0; eager && i < EAGER_SLOTS; i++) {
+        struct eager_slot *s = &eager->slots[i];
+        uint64_t state = __atomic_load_n(&s->state, __ATOMIC_SEQ_CST), what = state % EAGER_STATES;
+        if (what == EAGER_CLAIMED || what == EAGER_FULL || !__atomic_load_n(&s->context, __ATOMIC_RELAXED))
+            continue;
+        bool known = eager_slot_of(s->context, s->source) == i;
+        if ((known && !is_of(s, context, source)) || !slot_claim(s, state))
+            continue;
+        any |= __atomic_load_n(&s->context, __ATOMIC_RELAXED) != 0; /* it may just have been empty */
+        become(s, EAGER_EMPTY);
+    }
+    return any;
 }
 
 void eager_slot_purge(acp_engine *e)

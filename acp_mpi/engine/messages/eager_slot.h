@@ -15,7 +15,8 @@ struct peer;
 
 #define EAGER_MOST 32u  /* bytes of a message */
 
-enum { EAGER_EMPTY = 0, EAGER_CLAIMED, EAGER_FULL, EAGER_STATES = 4 };
+/* Values that a wild pointer hardly writes. An empty slot has no context: a message that was wiped out is known by its. */
+enum { EAGER_EMPTY = 0, EAGER_CLAIMED = 0x6c31, EAGER_FULL = 0x936a, EAGER_STATES = 1 << 16 };
 
 #define EAGER_TURN ((uint64_t)1 << 16) /* of the state: one that has gone to the mailbox instead; 16 bits of it */
 #define EAGER_CLAIM ((uint64_t)1 << 32) /* how often it was claimed */
@@ -48,6 +49,9 @@ bool eager_slot_diverted(acp_engine *e, uint64_t context, uint32_t source);
 void eager_slot_found(acp_engine *e, uint64_t context, uint32_t source, bool is);
 /* The message is taken; `m`, with its context, its source and the size of the buffer, becomes its envelope. */
 bool eager_slot_take(acp_engine *e, acp_envelope *m, void *buffer);
+/* A message of that collective from that rank, or, if its slot does not tell, of any, may have been written over; then
+ * the slot is empty. In the section of the mailbox. */
+bool eager_slot_lacks(acp_engine *e, uint64_t context, uint32_t source);
 void eager_slot_purge(acp_engine *e); /* drops messages of finished contexts, which no step will take */
 /* No slot is filled from now on; then their messages are moved to the mailbox (`moved`: some were); ACP_E_BUSY: not all
  * yet. */

@@ -165,6 +165,17 @@ static bool mend_messages(acp_engine *e, struct heap *h, struct mailbox *box, bo
     return !lost;
 }
 
+/* Does a posted receive wait for a message that was wiped out of a slot? Collectives have receives for one rank. */
+static bool lacks_eager(acp_engine *e, struct heap *h, const struct mail_chain *chains)
+{
+    bool any = false;
+    struct mail_entry *l;
+    for (uint32_t i = 0; i < MAIL_BUCKETS; i++)
+        for (uint64_t at = chains[i].first; (l = mailbox_entry(h, at)); at = l->link.next)
+            any |= l->context && eager_slot_lacks(e, l->context, (uint32_t)l->want_source);
+    return any;
+}
+
 void mailbox_doubt(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
@@ -180,6 +191,7 @@ void mailbox_doubt(acp_lane *lane)
     sound &= chain_is_sound(&posted, &box->wild, 0, &last);
     if (sound && box->posted != posted.count)
         __atomic_store_n(&box->posted, posted.count, __ATOMIC_SEQ_CST);
+    sound = sound && !lacks_eager(e, h, box->receives);
     if (!mend_messages(e, h, box, !sound || posted.count) || !sound)
         end_all(e, box);
     transaction_leave(&hold);

@@ -5,6 +5,7 @@
 #include "messages/deliver.h"
 #include "messages/match.h"
 #include "messages/request.h"
+#include "messages/send.h"
 #include "peers/peer.h"
 
 #include <unistd.h>
@@ -365,6 +366,48 @@ static void by_a_sender_that_waits(void *(*waits)(void *), void (*goes_on)(void)
     pthread_join(thread, NULL);
 }
 
+/* The slot in which the other's message lies. */
+static struct eager_slot *full_slot(void)
+{
+    for (uint32_t i = 0; i < EAGER_SLOTS; i++)
+        if (box()->eager.slots[i].state % EAGER_STATES == EAGER_FULL)
+            return &box()->eager.slots[i];
+    return NULL;
+}
+
+/* Its sender has gone on; later calls of both are as before. */
+static void a_message_of_a_collective(void)
+{
+    static const uint64_t rubbish[] = {0, 1, 2, 3, 0x2020202020202020, UINT64_MAX};
+    acp_lane *lane = acp_engine_lane(cluster.engines[1]);
+    for (uint32_t i = 0; i < sizeof rubbish / sizeof *rubbish; i++) {
+        acp_envelope m = {.context = 200 + i, .size = 8, .note = 77, .source = 1};
+        struct script s;
+        uint64_t value = 4242, other = 0;
+        owner()->config.peer_timeout_ns = 1000000000;
+        script_begin(&s, 2, -1, 0);
+        script_receive(&s, 1, OUT, 0, 8);
+        script_await(&s);
+        s.buffers[OUT] = &other;
+        if (!send_eagerly(lane, 0, &m, &value))
+            return; /* there is one processor */
+        struct eager_slot *slot = full_slot();
+        CHECK(slot);
+        slot->state = rubbish[i];
+        acp_request *user = i % 2 ? expect(1, TAG) : NULL;
+        if (user) {
+            owner()->up->doubt(owner()); /* nobody waits for it yet */
+            CHECK(!acp_request_done(user));
+            acp_request_cancel(acp_engine_lane(owner()), user);
+            acp_request_end(acp_engine_lane(owner()), user, NULL);
+        }
+        CHECK(carry(owner(), &s, 200 + i, i % 2, NULL) == ACP_E_DAMAGED);
+        CHECK(slot->state % EAGER_STATES == EAGER_EMPTY && !slot->context);
+        m.context = 300 + i;
+        CHECK(send_eagerly(lane, 0, &m, &value) && carry(owner(), &s, 300 + i, i % 2, NULL) == ACP_OK && other == 4242);
+    }
+}
+
 static void owner_sends(void)
 {
     post_message(acp_engine_lane(owner()), 1, 9, out, 1);
@@ -395,6 +438,7 @@ int main(void)
     a_message_of_no_list();
     a_list_of_receives();
     a_receive_that_waits_looks_itself();
+    a_message_of_a_collective();
     circles();
     cluster_stop(&cluster);
     start();
