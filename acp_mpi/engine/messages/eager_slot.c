@@ -217,10 +217,11 @@ bool eager_slot_lacks(acp_engine *e, uint64_t context, uint32_t source)
         uint64_t state = __atomic_load_n(&s->state, __ATOMIC_SEQ_CST), what = state % EAGER_STATES;
         if (what == EAGER_CLAIMED || what == EAGER_FULL || !__atomic_load_n(&s->context, __ATOMIC_RELAXED))
             continue;
-        bool known = eager_slot_of(s->context, s->source) == i;
+        uint64_t its = __atomic_load_n(&s->context, __ATOMIC_RELAXED);
+        bool known = eager_slot_of(its, __atomic_load_n(&s->source, __ATOMIC_RELAXED)) == i;
         if ((known && !is_of(s, context, source)) || !slot_claim(s, state))
             continue;
-        any |= __atomic_load_n(&s->context, __ATOMIC_RELAXED) != 0; /* it may just have been empty */
+        any |= __atomic_load_n(&s->context, __ATOMIC_RELAXED) != 0; /* the look may have met a claim */
         become(s, EAGER_EMPTY);
     }
     return any;

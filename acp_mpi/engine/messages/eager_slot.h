@@ -15,7 +15,7 @@ struct peer;
 
 #define EAGER_MOST 32u  /* bytes of a message */
 
-/* Values that a wild pointer hardly writes. An empty slot has no context: a message that was wiped out is known by its. */
+/* Values that a wild pointer hardly writes. An empty slot has no context, or has lost its message. */
 enum { EAGER_EMPTY = 0, EAGER_CLAIMED = 0x6c31, EAGER_FULL = 0x936a, EAGER_STATES = 1 << 16 };
 
 #define EAGER_TURN ((uint64_t)1 << 16) /* of the state: one that has gone to the mailbox instead; 16 bits of it */

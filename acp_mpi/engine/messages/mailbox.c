@@ -14,12 +14,17 @@
 
 #define SPARES_AT (offsetof(struct heap_head, root) + offsetof(struct mailbox, entries))
 
+uint64_t mailbox_bound(const struct heap *h, uint64_t bound)
+{
+    uint64_t least = h->head->limit / 8 < MAIL_BOUND ? h->head->limit / 8 : MAIL_BOUND;
+    return bound ? bound : least;
+}
+
 void mailbox_create(const struct heap *h, uint64_t bound)
 {
     struct mailbox *box = mailbox_of(h);
-    uint64_t least = h->head->limit / 8 < MAIL_BOUND ? h->head->limit / 8 : MAIL_BOUND;
     transaction_lock_create(&box->section);
-    box->bound = bound ? bound : least;
+    box->bound = mailbox_bound(h, bound);
     for (uint64_t i = MAIL_SPARES; i-- > 0;) {
         box->entries[i].link.next = box->spare;
         box->spare = SPARES_AT + i * sizeof(struct mail_entry);

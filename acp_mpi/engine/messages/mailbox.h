@@ -53,6 +53,8 @@ enum entry_place { /* where the bytes of a message are */
 #define MAIL_ZERO 0xd1342543de82ef95ull
 #define MAIL_ONE_INVERSE 0xf1de83e19937733dull
 
+#define MAIL_COST sizeof(struct mail_entry) /* bytes of an entry, towards the bound */
+
 enum entry_attention { /* of the receiver */
     ATTENTION_NONE = 0,
     ATTENTION_WAITS,
@@ -176,6 +178,7 @@ int mailbox_damaged(acp_lane *lane, const struct peer *p, uint64_t size);
 
 /* Entries and lists */
 void mailbox_create(const struct heap *h, uint64_t bound); /* of a new heap; 0: the default bound */
+uint64_t mailbox_bound(const struct heap *h, uint64_t bound); /* that it has then */
 struct mail_entry *mailbox_entry(const struct heap *h, uint64_t at); /* NULL: none can be there */
 uint64_t mailbox_entry_offset(const struct heap *h, const struct mail_entry *entry);
 uint32_t mailbox_bucket(uint64_t context, uint64_t source, uint64_t tag);

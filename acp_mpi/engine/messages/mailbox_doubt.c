@@ -130,6 +130,21 @@ static void make_arrivals(struct heap *h, struct mailbox *box)
     }
 }
 
+/* What senders ask before they send: with wrong words there they would wait for ever. */
+static void mend_credits(const acp_engine *e, struct heap *h, struct mailbox *box)
+{
+    uint64_t bytes = 0, at = box->arrivals.first;
+    for (struct mail_entry *l; (l = mailbox_entry(h, at)); at = l->arrival.next) {
+        if (l->cost < MAIL_COST || l->cost - MAIL_COST > l->size)
+            l->cost = MAIL_COST;
+        bytes += l->cost;
+    }
+    if (box->bytes != bytes)
+        __atomic_store_n(&box->bytes, bytes, __ATOMIC_RELAXED);
+    if (!box->bound || box->bound > h->span)
+        box->bound = mailbox_bound(h, e->config.unexpected_max);
+}
+
 /* No list has any of them now: they are told apart by their count of damages. */
 static void end_all(acp_engine *e, struct mailbox *box)
 {
@@ -162,6 +177,7 @@ static bool mend_messages(acp_engine *e, struct heap *h, struct mailbox *box, bo
     count = each ? held.count : make_buckets(h, box);
     if (box->kept != count)
         __atomic_store_n(&box->kept, count, __ATOMIC_SEQ_CST);
+    mend_credits(e, h, box);
     return !lost;
 }
 

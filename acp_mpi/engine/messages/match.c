@@ -14,8 +14,6 @@
 
 #include <string.h>
 
-#define COST sizeof(struct mail_entry) /* bytes of an entry, towards the bound */
-
 static bool field_fits(int64_t wanted, uint64_t is)
 {
     return wanted == ACP_ANY || (uint64_t)wanted == is;
@@ -105,14 +103,14 @@ void match_done(acp_lane *lane, struct peer *to, struct mail_entry *entry, enum 
 static uint64_t cost(const struct mailbox *box, const acp_envelope *e, bool *held)
 {
     uint64_t bytes = e->size > MAIL_INLINE ? e->size : 0;
-    *held = bytes && (bytes > box->bound || box->bytes + COST > box->bound - bytes);
-    return *held ? COST : COST + bytes;
+    *held = bytes && (bytes > box->bound || box->bytes + MAIL_COST > box->bound - bytes);
+    return *held ? MAIL_COST : MAIL_COST + bytes;
 }
 
 /* Is it past its bound, with the share for envelopes? */
 static bool mailbox_full(const struct mailbox *box)
 {
-    return box->bytes + COST > box->bound + box->bound / 8;
+    return box->bytes + MAIL_COST > box->bound + box->bound / 8;
 }
 
 void match_refused(struct hold *hold, struct mail_entry *entry, const acp_envelope *e)
@@ -183,7 +181,7 @@ static int keep(struct hold *hold, const acp_envelope *e, const void *data, uint
     write_envelope(l, e, data, filler);
     if (whole && e->size > MAIL_INLINE && (rc = write_block(hold, l, e, data)) != ACP_OK)
         return rc;
-    l->cost = l->block ? COST + e->size : bytes;
+    l->cost = l->block ? MAIL_COST + e->size : bytes;
     bytes = l->cost;
     __atomic_store_n(&l->state, e->size > MAIL_INLINE && !whole ? ENTRY_FILLING : ENTRY_DONE,
                      __ATOMIC_RELEASE);

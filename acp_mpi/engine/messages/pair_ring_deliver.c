@@ -130,6 +130,13 @@ static uint64_t gone_stamp(uint64_t at)
     return (at + 1) << 16 | 0xffff;
 }
 
+/* Is that of a message which is taken, and copied? It is one of the last before that place; else a wild pointer has
+ * written there. */
+static bool is_copying(uint64_t copying, uint64_t at)
+{
+    return copying && at - (copying - 1) <= RING_LINES;
+}
+
 /* By the receiver: what is not a message is passed over, up to the next one, or until its sender finds that there is
  * none. */
 static void pass_over(struct pair_ring *ring, struct ring_line *lines)
@@ -236,7 +243,7 @@ static void report_gap(struct hold *hold, struct peer *to)
     uint64_t word = __atomic_load_n(&s->ring->taken, __ATOMIC_SEQ_CST), at;
     uint64_t filled = atomic_load_explicit(&s->filled, memory_order_acquire);
     bool known = pair_ring_unseal(word, &at) && at < filled && filled - at <= RING_LINES;
-    if (__atomic_load_n(&s->ring->copying, __ATOMIC_ACQUIRE))
+    if (is_copying(__atomic_load_n(&s->ring->copying, __ATOMIC_ACQUIRE), filled))
         return; /* maybe from there */
     at = known || !filled ? at : filled - 1;
     uint64_t next = known ? next_full(s->lines, at + 1, filled) : filled;
@@ -294,6 +301,9 @@ static void doubt_own(acp_lane *lane)
         struct pair_ring *ring = &all->rings[i];
         struct ring_line *lines = is_owned(e, ring, i) ? pair_ring_lines(h, ring) : NULL;
         int rc = lines ? bring_all(&hold, e->job.own, ring, lines) : ACP_OK;
+        uint64_t copying = __atomic_load_n(&ring->copying, __ATOMIC_ACQUIRE), at;
+        if (lines && pair_ring_unseal(__atomic_load_n(&ring->taken, __ATOMIC_ACQUIRE), &at) && !is_copying(copying, at))
+            __atomic_compare_exchange_n(&ring->copying, &copying, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
         if (lines && (rc == ACP_E_DAMAGED || has_gap(ring, lines)) &&
             end_receives(&hold, e->job.own, __atomic_load_n(&ring->owner, __ATOMIC_RELAXED) - 1))
             pass_over(ring, lines);

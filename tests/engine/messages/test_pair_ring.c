@@ -2,6 +2,7 @@
  * or is late; and what is damaged in a ring is noticed. */
 #include "cluster/cluster.h"
 #include "support/ringing.h"
+#include "core/upcalls.h"
 #include "messages/pair_ring.h"
 #include "messages/request.h"
 
@@ -381,6 +382,8 @@ static void all_send_to_one(struct cluster *c, uint32_t rank, acp_engine *e, acp
         random = random * 1664525u + 1013904223u;
         if (random >> 24 == 0)
             usleep(random >> 16 & 127);
+        if (random >> 25 == 1)
+            e->up->doubt(e);
         post_one(lane, number);
     }
     while (!rank && left_of(ACP_ANY)) {
@@ -388,7 +391,10 @@ static void all_send_to_one(struct cluster *c, uint32_t rank, acp_engine *e, acp
         int64_t source = (random >> 8) % 3 ? (int64_t)(1 + (random >> 8) % 2) : ACP_ANY;
         if (left_of(source))
             receive_some(lane, random >> 16, source);
+        if (random >> 25 == 1)
+            e->up->doubt(e); /* all is as it should be */
     }
+    CHECK(!e->mail.damages);
     CHECK(acp_barrier(e, NULL, 0, 1, ACP_FOREVER) == ACP_OK); /* and nobody is in finalize */
 }
 
