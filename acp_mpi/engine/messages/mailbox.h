@@ -85,7 +85,7 @@ struct mail_entry {
     uint64_t filled;    /* bytes that have come by the block (mailbox_sealed) */
     uint64_t place;
     uint64_t block;
-    uint64_t held;
+    uint64_t held; /* of a posted receive: a check of what it wants (mailbox_want_sealed) */
     uint64_t filler; /* slot of the process that brings the bytes */
 
     uint64_t context, source, tag, size, note; /* of the message; the source is a rank */
@@ -232,6 +232,12 @@ static inline uint64_t mailbox_room_sealed(uint64_t room, uint64_t buffer, uint6
     room = room < MAIL_ROOM ? room : MAIL_ROOM;
     uint64_t mixed = (room ^ buffer * 0x9e3779b97f4a7c15ull ^ global * 0xbf58476d1ce4e5b9ull) * 0x94d049bb133111ebull;
     return room | mixed >> 48 << 48;
+}
+
+static inline uint64_t mailbox_want_sealed(const struct mail_entry *receive)
+{
+    return ((receive->context ^ receive->want_source * 0x9e3779b97f4a7c15ull ^
+             receive->want_tag * 0xbf58476d1ce4e5b9ull) + MAIL_ZERO) * MAIL_ONE;
 }
 
 static inline void mailbox_set_attention(struct mail_entry *entry, enum entry_attention attention)

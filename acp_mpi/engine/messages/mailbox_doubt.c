@@ -41,15 +41,14 @@ static enum fit message_fit(const struct mail_entry *l, uint32_t bucket)
 
 static enum fit receive_fit(const struct mail_entry *l, uint32_t bucket)
 {
-    return l->list == AMONG_RECEIVES && mailbox_bucket(l->context, l->want_source, l->want_tag) == bucket ? FITS
-                                                                                                          : CHANGED;
+    (void)bucket;
+    return l->list == AMONG_RECEIVES && l->held == mailbox_want_sealed(l) ? FITS : CHANGED;
 }
 
 static enum fit wild_fit(const struct mail_entry *l, uint32_t bucket)
 {
     (void)bucket;
-    return l->list == AMONG_WILD && (l->want_source == (uint64_t)ACP_ANY || l->want_tag == (uint64_t)ACP_ANY) ? FITS
-                                                                                                             : CHANGED;
+    return l->list == AMONG_WILD && l->held == mailbox_want_sealed(l) ? FITS : CHANGED;
 }
 
 /* False: damaged. Entries before the damage have been counted; `last` is that of these. */

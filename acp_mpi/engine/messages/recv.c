@@ -33,6 +33,7 @@ static void post(struct hold *hold, acp_request *r, const acp_envelope *want, st
     l->want_source = (uint64_t)want->source;
     l->want_tag = (uint64_t)want->tag;
     l->want_note = want->note;
+    l->held = mailbox_want_sealed(l);
     l->place = PLACE_NONE;
     mailbox_set_attention(l, ATTENTION_NONE);
     offer(hold->lane->engine, r, l);

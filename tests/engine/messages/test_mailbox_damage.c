@@ -241,12 +241,12 @@ static void a_message_of_no_list(void)
 
 static void a_list_of_receives(void)
 {
-    for (uint32_t i = 0; i < 7; i++) {
+    for (uint32_t i = 0; i < 8; i++) {
         acp_request *r[4] = {expect(1, TAG), expect(1, TAG), expect(ACP_ANY, TAG), expect(1, ACP_ANY)};
         struct mail_chain *bucket = &box()->receives[mailbox_bucket(0, 1, TAG)];
         uint64_t *const places[] = {&bucket->first,        &bucket->last,         &r[0]->entry->link.next,
                                     &r[1]->entry->want_tag, &r[3]->entry->context, &box()->wild.first,
-                                    &r[2]->entry->link.next};
+                                    &r[2]->entry->link.next, &r[2]->entry->want_source};
         if (i != 4)
             *places[i] = 37;
         else
