@@ -72,7 +72,7 @@ docs: .venv/mpich/.extra-docs ## the documentation, into docs/_build/html
 
 bench: $(MPIS:%=.venv/%/.installed) $(MPIS:%=.venv/%/.extra-fmo) ## both sides in one run, under each MPI
 	@set -e; for mpi in $(MPIS); do \
-	    for what in basic_layer heap containers directory messages channels npb_is npb_cg \
+	    for what in basic_layer heap containers directory messages channels delegate npb_is npb_cg \
 	        $$(command -v strace >/dev/null && echo npb_calls) \
 	        mpi_progress joining launching fmo_spawn; do \
 	        .venv/$$mpi/bin/python benchmarks/$$what.py; done; done

@@ -27,7 +27,7 @@ class Client(Ends):
 
     def answer(self, number: int, kind: int, x: Any) -> None:
         """Begin to send an answer, which waits for nobody; the rank may be gone."""
-        data = list(frames(number, kind, x))
+        data = frames(number, kind, x)
         with contextlib.suppress(acp.Error):
             self.say(data, self.there.isend)
 

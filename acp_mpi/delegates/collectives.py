@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from acp_mpi.comm.collectives.operations import operation_of
 from acp_mpi.comm.collectives.sizes import fits
 from acp_mpi.comm.collectives.team import team_of
-from acp_mpi.delegates.meetings import ANSWERED, Call
+from acp_mpi.delegates.meetings import ANSWERED
 from acp_mpi.delegates.memory import place_of, release
 from acp_mpi.engine import _engine
 from acp_mpi.job.rendezvous.row import Process
@@ -36,70 +36,78 @@ SHORT = 64  # bytes
 class Prepared:
     """A call, what is kept until it is over, and what makes its result."""
 
+    root = -1
+    op: Any = None
+    dtype: Any = None
+    nbytes = 0
+    given: bytes | int | None = None
+    wanted: int | None = None
+    whole: tuple[int, ...] | None = None  # the shape, if the operation is one of whole arrays
+    result: Any = None
+
     def __init__(self, kind: str, team: Team) -> None:
-        self.team = team
-        self.call = Call(kind, team.ranks, team.me)
+        self.kind, self.team = kind, team
         self.keep: list[Any] = []
-        self.result: Any = None
         self._answered: Any = None  # the array that the answer's bytes go to
 
-    def set(self, **what: Any) -> None:
-        """Say more of the call."""
-        self.call = self.call._replace(**what)
+    @property
+    def call(self) -> tuple[Any, ...]:
+        """The fields of a `Call`."""
+        return (
+            self.kind, self.team.ranks, self.team.me, self.root, self.op, self.dtype, self.nbytes,
+            self.given, self.wanted, self.whole,
+        )  # fmt: skip
 
     def give(self, x: Any) -> tuple[int, ...]:
         """Take in what the rank gives; return its shape."""
         array = _array(x)
         if array is not None and array.nbytes <= SHORT:
-            self.set(given=array.tobytes(), nbytes=array.nbytes, dtype=_text_of(array.dtype))
+            self.given, self.nbytes = array.tobytes(), array.nbytes
+            self.dtype = _text_of(array.dtype)
             return tuple(array.shape)
-        ga, nbytes, dtype, shape, keep = place_of(x, self.call.kind, write=False)
+        self.given, self.nbytes, dtype, shape, keep = place_of(x, self.kind, write=False)
         self.keep.append(keep)
-        self.set(given=ga, nbytes=nbytes, dtype=_text_of(dtype))
+        self.dtype = _text_of(dtype)
         return shape
 
     def want(self, out: Any) -> tuple[int, Any]:
         """Say where the result goes; return its bytes, and their type."""
-        import numpy
-
-        if (
-            isinstance(out, numpy.ndarray)
-            and out.nbytes <= SHORT
-            and out.flags.writeable
-            and not out.dtype.hasobject
-        ):
-            self._answered = out
-            self.set(wanted=ANSWERED)
+        if _is_short(out):
+            self.answer_in(out)
             return out.nbytes, out.dtype
-        ga, nbytes, dtype, _, keep = place_of(out, self.call.kind, write=True)
+        self.wanted, nbytes, dtype, _, keep = place_of(out, self.kind, write=True)
         self.keep.append(keep)
-        self.set(wanted=ga)
         return nbytes, dtype
+
+    def answer_in(self, out: Any) -> None:
+        """Say that the answer brings the result, for this array."""
+        if not out.flags.writeable:
+            raise ValueError(
+                f"{self.kind}: the destination is read-only; give a writable buffer or a copy"
+            )
+        self.result = self._answered = out
+        self.wanted = ANSWERED
 
     def fill(self, out: Any, x: Any, n: int = 1) -> None:
         """Say where the result goes, and that it has the type and `n` times the bytes of `x`."""
         import numpy
 
-        call = self.call
-        if _array(out) is not None and _array(x) is not None and isinstance(call.given, int):
-            same = out is x
-            if not same and numpy.may_share_memory(out, x):
+        self.result = out
+        if isinstance(self.given, int) and _array(out) is not None and _array(x) is not None:
+            if out is x and n == 1 and x.flags.c_contiguous and x.flags.writeable:
+                self.wanted = self.given
+                return
+            if out is not x and numpy.may_share_memory(out, x):
                 release(self.keep.pop())
                 self.give(numpy.array(x))
-                call = self.call
-            elif same and n == 1 and x.flags.c_contiguous and x.flags.writeable:
-                self.set(wanted=call.given)
-                self.result = out
-                return
         nbytes, dtype = self.want(out)
         width = 1 if dtype is None else dtype.itemsize
-        fits(call.kind, "out", nbytes, n * call.nbytes, width)
-        if None not in (dtype, call.dtype) and _text_of(dtype) != call.dtype:
+        fits(self.kind, "out", nbytes, n * self.nbytes, width)
+        if None not in (dtype, self.dtype) and _text_of(dtype) != self.dtype:
             raise TypeError(
-                f"{call.kind}: x has elements of type {numpy.dtype(call.dtype)} and out of "
+                f"{self.kind}: x has elements of type {numpy.dtype(self.dtype)} and out of "
                 f"{dtype}; give both the same type"
             )
-        self.result = out
 
     def finish(self, answer: bytes | None) -> Any:
         """Return the result, which the answer may bring."""
@@ -107,8 +115,15 @@ class Prepared:
             import numpy
 
             out = self._answered
-            out[...] = numpy.frombuffer(answer, out.dtype).reshape(out.shape)
+            out[...] = numpy.ndarray(out.shape, out.dtype, answer)
         return self.result
+
+
+def _is_short(x: Any) -> bool:
+    """Return whether an array of the host goes with a command or an answer."""
+    import numpy
+
+    return isinstance(x, numpy.ndarray) and x.nbytes <= SHORT and not x.dtype.hasobject
 
 
 def _array(x: Any) -> Any:
@@ -130,31 +145,48 @@ def _text_of(dtype: Any) -> Any:
 
 def bcast(made: Prepared, x: Any, root: Any) -> None:
     """Give `x` of the root to all, in place."""
-    made.set(root=made.team.place(root, "bcast"))
-    if made.team.me == made.call.root:
+    made.root = made.team.place(root, "bcast")
+    if made.team.me == made.root:
         made.give(x)
     else:
-        nbytes, dtype = made.want(x)
-        made.set(nbytes=nbytes, dtype=_text_of(dtype))
+        made.nbytes, dtype = made.want(x)
+        made.dtype = _text_of(dtype)
     made.result = x
+
+
+_checked: dict[Any, tuple[Any, ...]] = {}  # short folds: what is known of their operation and type
 
 
 def fold(made: Prepared, x: Any, op: Any, out: Any, root: int = -1) -> None:
     """Fold `x` of all: at the place `root`, or on all."""
     import numpy
 
-    kind = made.call.kind
+    kind = made.kind
+    key = (kind, op, x.dtype, x.shape) if type(x) is numpy.ndarray and type(op) is str else None
+    if known := _checked.get(key):
+        made.root = root
+        made.op, made.dtype, made.nbytes, made.whole = known
+        made.given = x.tobytes()
+        if root not in (-1, made.team.me):
+            made.result = out
+        elif out is None or _is_nothing(out):
+            made.answer_in(numpy.empty_like(x))
+        elif type(out) is numpy.ndarray and out.shape == x.shape and out.dtype == x.dtype:
+            made.answer_in(out)
+        else:
+            made.fill(out, x)
+        return
     operation = operation_of(op, kind)
     shape = made.give(x)
-    if made.call.dtype is None:
+    if made.dtype is None:
         raise TypeError(f"{kind}: {operation.name} of bytes; give an array, or a remote array")
-    dtype = numpy.dtype(made.call.dtype)
+    dtype = numpy.dtype(made.dtype)
     operation.folder(kind, dtype, shape)
-    made.set(
-        root=root,
-        op=operation.name if operation.code >= 0 else operation.op,
-        shape=None if operation.divides else shape,
-    )
+    made.root = root
+    made.op = operation.name if operation.code >= 0 else operation.op
+    made.whole = None if operation.divides else shape
+    if key is not None and isinstance(made.given, bytes):
+        _checked[key] = made.op, made.dtype, made.nbytes, made.whole
     if root in (-1, made.team.me):
         made.fill(numpy.empty(shape, dtype) if out is None or _is_nothing(out) else out, x)
     else:
@@ -165,14 +197,14 @@ def gather(made: Prepared, x: Any, root: Any, out: Any) -> None:
     """Bring `x` of all to the root, in the order of the ranks."""
     import numpy
 
-    made.set(root=made.team.place(root, "gather"))
+    made.root = made.team.place(root, "gather")
     shape = made.give(x)
     made.result = out
-    if made.team.me == made.call.root:
+    if made.team.me == made.root:
         if out is None or _is_nothing(out):
-            if made.call.dtype is None:
+            if made.dtype is None:
                 raise TypeError("gather: the result of bytes needs a place; give out=")
-            out = numpy.empty((made.team.n, *shape), made.call.dtype)
+            out = numpy.empty((made.team.n, *shape), made.dtype)
         made.fill(out, x, made.team.n)
 
 
@@ -202,17 +234,17 @@ class Collectives:
         made = Prepared(kind, team)
         try:
             prepare(made)
-            return self._meet(made.call, after, tuple(made.keep), made.finish)
+            return self._meet(kind, made.call, after, tuple(made.keep), made.finish)
         except Exception:
             with contextlib.suppress(Exception):
-                self._meet(Prepared(kind, team).call._replace(refused=True), None)._claimed = True
+                self._meet(kind, (*Prepared(kind, team).call, True), None)._claimed = True
             release(made.keep)
             raise
 
     def _meet(
-        self, call: Call, after: Any, keep: Any = None, finish: Any = None
+        self, kind: str, call: tuple[Any, ...], after: Any, keep: Any = None, finish: Any = None
     ) -> DelegateRequest:
-        return self._begin("meet", call.kind, *call, after=after, keep=keep, finish=finish)
+        return self._begin("meet", kind, *call, after=after, keep=keep, finish=finish)
 
     def _check(self, kind: str, ranks: tuple[int, ...]) -> None:
         if self._local and len(ranks) > 1:

@@ -7,7 +7,7 @@ import struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
     from typing import Any
 
 SIZE = 256
@@ -19,33 +19,39 @@ _HEAD = struct.Struct("<QBB")
 _ROOM = SIZE - _HEAD.size
 
 
-def frames(number: int, kind: int, x: Any) -> Iterator[bytes]:
-    """Yield the frames of what is said about command `number`."""
+def frames(number: int, kind: int, x: Any) -> Sequence[bytes]:
+    """Return the frames of what is said about command `number`."""
     data = pickle.dumps(x, 5)
+    if len(data) <= _ROOM:
+        return (_HEAD.pack(number, kind, len(data)) + data,)
     if len(data) > MOST:
         raise ValueError(
             f"a command or a result of {len(data)} bytes; {MOST} at most: give the address of an "
             "array in its place"
         )
-    for at in range(0, len(data), _ROOM):
-        piece = data[at : at + _ROOM]
-        last = at + _ROOM >= len(data)
-        yield _HEAD.pack(number, kind if last else MORE, len(piece)) + piece
+    pieces = [data[at : at + _ROOM] for at in range(0, len(data), _ROOM)]
+    kinds = [*(MORE for _ in pieces[1:]), kind]
+    return [
+        _HEAD.pack(number, kind, len(piece)) + piece
+        for kind, piece in zip(kinds, pieces, strict=True)
+    ]
 
 
 class Listener:
     """Puts frames together."""
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []
+        self._pieces: list[bytes | bytearray] = []
 
     def hear(self, frame: bytes | bytearray) -> tuple[int, int, Any] | None:
         """Return (number, kind, what was said) with its last frame; FAILED and why it is none."""
         number, kind, size = _HEAD.unpack_from(frame)
-        self._pieces.append(bytes(frame[_HEAD.size : _HEAD.size + size]))
+        data = frame[_HEAD.size : _HEAD.size + size]
         if kind == MORE:
+            self._pieces.append(data)
             return None
-        data, self._pieces = b"".join(self._pieces), []
+        if self._pieces:
+            data, self._pieces = b"".join([*self._pieces, data]), []
         try:
             return number, kind, pickle.loads(data)
         except Exception as error:  # of a class of the program

@@ -49,8 +49,7 @@ class Line:
             raise self.loss
         number = next(self._numbers)
         request = DelegateRequest(self, number, text, keep, finish)
-        with self._changed:
-            self.open[number] = request
+        self.open[number] = request
         try:
             self._say(number, (name, None if after is None else after._number, arguments))
         except PeerLostError as error:
@@ -125,7 +124,7 @@ class Channels(Line):
         return self._ends.coming
 
     def _say(self, number: int, x: Any) -> None:
-        self._ends.say(list(frames(number, COMMAND, x)), self._ends.there.send)
+        self._ends.say(frames(number, COMMAND, x), self._ends.there.send)
 
     def _await_answer(self, left: float | None) -> bool:
         if self._reads:

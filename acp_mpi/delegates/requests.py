@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 class DelegateRequest(acp.Request[Any]):
     """A command of a delegate that is under way; `wait()` gives its result."""
 
+    _copied = _over = _claimed = False
+    _result: Any = None
+    _error: BaseException | None = None
+
     def __init__(
         self,
         line: Line,
@@ -26,9 +30,6 @@ class DelegateRequest(acp.Request[Any]):
     ) -> None:
         self._line, self._number, self._text, self._keep = line, number, text, keep
         self._finish = finish  # makes the result of the answer
-        self._copied = self._over = self._claimed = False
-        self._result: Any = None
-        self._error: BaseException | None = None
 
     @property
     def done(self) -> bool:

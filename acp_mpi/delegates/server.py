@@ -9,6 +9,7 @@ one that it is to follow.
 from __future__ import annotations
 
 import importlib
+import mmap
 import os
 import threading
 import time
@@ -44,9 +45,36 @@ class Job:
         self.client, self.number, self.name, self.arguments = client, number, name, arguments
         self.path: str | None = arguments[0] if name in _OF_FILES else None
         self.before: list[Job] = []
-        self.data: memoryview | None = None
+        self.copy: mmap.mmap | None = None
+        self.data: memoryview | None = None  # of it
         self.held = 0  # bytes of `data`, or to come
         self.over = False
+
+
+class Spares:
+    """Memory for copies, used again: the pages of new memory cost more than the copying.
+
+    The system may take back what lies here.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._free: list[mmap.mmap] = []
+
+    def take(self, nbytes: int) -> mmap.mmap:
+        """Return memory of at least as many bytes, and less than twice as many."""
+        for spare in self._free:
+            if nbytes <= len(spare) < 2 * nbytes:
+                self._free.remove(spare)
+                return spare
+        return mmap.mmap(-1, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+    def give_back(self, spare: mmap.mmap) -> None:
+        """Keep it for the next, and no more than there may be in use."""
+        spare.madvise(mmap.MADV_FREE)
+        self._free.append(spare)
+        while sum(map(len, self._free)) > self._most:
+            del self._free[0]
 
 
 class Server:
@@ -55,7 +83,9 @@ class Server:
     def __init__(self, memory: int) -> None:
         self._memory = memory
         self._held = 0  # bytes of copies
-        self._changed = threading.Condition()
+        self._spares = Spares(memory)
+        self._changed = threading.RLock()
+        self._come = {lane: threading.Condition(self._changed) for lane in _LANES}
         self._meetings = Meetings()
         self._lanes: dict[str, deque[Any]] = {lane: deque() for lane in _LANES}
         self._jobs: dict[tuple[Client, int], Job] = {}
@@ -89,8 +119,7 @@ class Server:
             if name == "meet":
                 meeting = self._meetings.take(job, Call(*arguments))
             elif lane := self._lane(job):
-                self._lanes[lane].append(job)
-                self._changed.notify_all()
+                self._queue(lane, job)
         if name == "meet":
             self._meet(meeting)
         elif lane is None:
@@ -112,9 +141,7 @@ class Server:
             if work.short and all(job.over for job in meeting.before):
                 self._work_together(work)
                 return
-            with self._changed:
-                self._lanes["meet"].append(work)
-                self._changed.notify_all()
+            self._queue("meet", work)
 
     def _work_together(self, work: Work) -> None:
         try:
@@ -144,6 +171,11 @@ class Server:
             time.process_time(),
         )  # fmt: skip
 
+    def _queue(self, lane: str, job: Any) -> None:
+        with self._changed:
+            self._lanes[lane].append(job)
+            self._come[lane].notify()
+
     def _next(self, lane: str) -> Any:
         queue = self._lanes[lane]
         if lane == "copy":  # in order: others wait behind one that is too long for what is left
@@ -161,7 +193,7 @@ class Server:
                 while (job := self._next(lane)) is None:
                     if self._ending and not self._jobs:
                         return
-                    self._changed.wait()
+                    self._come[lane].wait()
                 if lane == "copy":
                     job.held = job.arguments[1].nbytes
                     self._held += job.held
@@ -187,20 +219,26 @@ class Server:
 
     def _over(self, job: Job) -> None:
         self._held -= job.held
-        job.held, job.data, job.before, job.over = 0, None, [], True
+        if job.copy is not None:
+            self._spares.give_back(job.copy)
+        job.held, job.copy, job.data, job.before, job.over = 0, None, None, [], True
         self._jobs.pop((job.client, job.number), None)
         if job.path is not None and self._last.get(job.path) is job:
             del self._last[job.path]
-        self._changed.notify_all()
+        for lane, queue in self._lanes.items():
+            if queue or self._ending:  # it may have waited for this
+                self._come[lane].notify_all()
 
     def _copy(self, job: Job) -> None:
         part = job.arguments[1]
-        job.data = memoryview(bytearray(part.nbytes))
         if part.nbytes:
+            with self._changed:
+                job.copy = self._spares.take(part.nbytes)
+            job.data = memoryview(job.copy)[: part.nbytes]
             _engine.get(part.ga, job.data)
-        with self._changed:
-            self._lanes["files"].append(job)
-            self._changed.notify_all()
+        else:
+            job.data = memoryview(b"")
+        self._queue("files", job)
         job.client.answer(job.number, COPIED, None)
 
     def _do_save(self, job: Job, path: str, part: Part, snapshot: bool) -> None:
@@ -249,7 +287,8 @@ class Server:
         """Finish what has come, and end the threads."""
         with self._changed:
             self._ending = True
-            self._changed.notify_all()
+            for come in self._come.values():
+                come.notify_all()
         for thread in self._threads:
             thread.join()
         self._files.close()
