@@ -12,7 +12,7 @@ from typing import Any
 
 import acp_mpi as acp
 from acp_mpi.delegates.ends import Ends
-from acp_mpi.delegates.frames import FAILED, TAG, frames, portable
+from acp_mpi.delegates.frames import FAILED, SHORT_FOLD, TAG, frames, portable
 from acp_mpi.delegates.server import Server
 from acp_mpi.engine import _engine
 from acp_mpi.job import membership
@@ -92,6 +92,8 @@ class Reception(threading.Thread):
         number, kind, said = heard
         if kind == FAILED:
             client.answer(number, FAILED, portable(said))
+        elif kind == SHORT_FOLD:
+            self._server.fold(client, number, *said)
         else:
             self._server.command(client, number, said)
 

@@ -175,6 +175,10 @@ class Delegate:
 
         `x` and `out` may be the same array, and must not change until it is over.
         """
+        if not how:
+            plan, out = self._collectives.short_fold("allreduce", x, op, out)
+            if plan and not self._closed:
+                return self._line.fold("allreduce", plan, x.tobytes(), out)
         return self._collectives.begin(
             "allreduce", lambda made: collectives.fold(made, x, op, out), **how
         )
@@ -198,7 +202,7 @@ class Delegate:
         *arguments: Any,
         after: DelegateRequest | None = None,
         keep: Any = None,
-        finish: Callable[[Any], Any] | None = None,
+        finish: Callable[[Any, Any], Any] | None = None,
     ) -> DelegateRequest:
         if self._closed:
             raise ClosedError(f"{name}: this delegate is closed; call acp.delegate() for it")

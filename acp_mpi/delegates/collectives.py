@@ -6,13 +6,16 @@ Short arrays go with the command and the answer; of others the delegate gets the
 from __future__ import annotations
 
 import contextlib
+import pickle
 from typing import TYPE_CHECKING, Any
 
 from acp_mpi.comm.collectives.operations import operation_of
 from acp_mpi.comm.collectives.sizes import fits
 from acp_mpi.comm.collectives.team import team_of
+from acp_mpi.delegates.frames import fits_short_fold
 from acp_mpi.delegates.meetings import ANSWERED
 from acp_mpi.delegates.memory import place_of, release
+from acp_mpi.delegates.requests import fill
 from acp_mpi.engine import _engine
 from acp_mpi.job.rendezvous.row import Process
 
@@ -109,13 +112,10 @@ class Prepared:
                 f"{dtype}; give both the same type"
             )
 
-    def finish(self, answer: bytes | None) -> Any:
+    def finish(self, keep: Any, answer: bytes | None) -> Any:
         """Return the result, which the answer may bring."""
         if answer is not None:
-            import numpy
-
-            out = self._answered
-            out[...] = numpy.ndarray(out.shape, out.dtype, answer)
+            fill(self._answered, answer)
         return self.result
 
 
@@ -154,28 +154,11 @@ def bcast(made: Prepared, x: Any, root: Any) -> None:
     made.result = x
 
 
-_checked: dict[Any, tuple[Any, ...]] = {}  # short folds: what is known of their operation and type
-
-
 def fold(made: Prepared, x: Any, op: Any, out: Any, root: int = -1) -> None:
     """Fold `x` of all: at the place `root`, or on all."""
     import numpy
 
     kind = made.kind
-    key = (kind, op, x.dtype, x.shape) if type(x) is numpy.ndarray and type(op) is str else None
-    if known := _checked.get(key):
-        made.root = root
-        made.op, made.dtype, made.nbytes, made.whole = known
-        made.given = x.tobytes()
-        if root not in (-1, made.team.me):
-            made.result = out
-        elif out is None or _is_nothing(out):
-            made.answer_in(numpy.empty_like(x))
-        elif type(out) is numpy.ndarray and out.shape == x.shape and out.dtype == x.dtype:
-            made.answer_in(out)
-        else:
-            made.fill(out, x)
-        return
     operation = operation_of(op, kind)
     shape = made.give(x)
     if made.dtype is None:
@@ -185,8 +168,6 @@ def fold(made: Prepared, x: Any, op: Any, out: Any, root: int = -1) -> None:
     made.root = root
     made.op = operation.name if operation.code >= 0 else operation.op
     made.whole = None if operation.divides else shape
-    if key is not None and isinstance(made.given, bytes):
-        _checked[key] = made.op, made.dtype, made.nbytes, made.whole
     if root in (-1, made.team.me):
         made.fill(numpy.empty(shape, dtype) if out is None or _is_nothing(out) else out, x)
     else:
@@ -218,6 +199,8 @@ class Collectives:
     def __init__(self, begin: Callable[..., DelegateRequest], local: bool) -> None:
         self._begin, self._local = begin, local
         self._near: set[tuple[int, ...]] = set()  # ranks that may meet
+        self._members: Any = None
+        self._plans: dict[Any, bytes] = {}  # of short folds of all that live, pickled
 
     def begin(
         self,
@@ -240,6 +223,42 @@ class Collectives:
                 self._meet(kind, (*Prepared(kind, team).call, True), None)._claimed = True
             release(made.keep)
             raise
+
+    def short_fold(self, kind: str, x: Any, op: Any, out: Any) -> tuple[bytes, Any]:
+        """Return the plan of a call like an earlier one, of arrays that go with it, and `out`.
+
+        The plan is empty where there is none.
+        """
+        import numpy
+
+        if type(x) is not numpy.ndarray or type(op) is not str:
+            return b"", out
+        if out is None:
+            out = numpy.empty_like(x)
+        elif type(out) is not numpy.ndarray:
+            return b"", out
+        members = _engine.membership()
+        if members != self._members:
+            self._members, self._plans = members, {}
+        key = kind, op, x.dtype, x.shape, out.dtype, out.shape
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = self._plan(kind, x, op, out)
+        return (plan if out.flags.writeable else b""), out
+
+    def _plan(self, kind: str, x: Any, op: Any, out: Any) -> bytes:
+        if not (_is_short(x) and _is_short(out) and x.shape == out.shape and x.dtype == out.dtype):
+            return b""
+        team = team_of(kind, None, None, None)
+        made = Prepared(kind, team)
+        try:
+            self._check(kind, team.ranks)
+            fold(made, x, op, out)
+        except Exception:
+            return b""  # the long way says why
+        made.given = None  # of each call
+        plan = pickle.dumps(made.call, 5)
+        return plan if fits_short_fold(plan, made.nbytes) else b""
 
     def _meet(
         self, kind: str, call: tuple[Any, ...], after: Any, keep: Any = None, finish: Any = None

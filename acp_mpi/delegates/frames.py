@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 SIZE = 256
 SLOTS = 64
 TAG = 0x64656C6567  # of the message by which a rank makes itself known
-MORE, COMMAND, COPIED, DONE, FAILED = range(5)
+MORE, COMMAND, COPIED, DONE, FAILED, SHORT_FOLD = range(6)
 MOST = 2**20  # bytes of a pickle
 _HEAD = struct.Struct("<QBB")
 _ROOM = SIZE - _HEAD.size
@@ -37,6 +37,17 @@ def frames(number: int, kind: int, x: Any) -> Sequence[bytes]:
     ]
 
 
+def short_fold(number: int, plan: bytes, given: bytes) -> Sequence[bytes]:
+    """Return the frame of a fold of a short array: a call that was pickled once, and the bytes."""
+    size = 1 + len(plan) + len(given)
+    return (_HEAD.pack(number, SHORT_FOLD, size) + bytes((len(plan),)) + plan + given,)
+
+
+def fits_short_fold(plan: bytes, nbytes: int) -> bool:
+    """Return whether they go into one frame."""
+    return 1 + len(plan) + nbytes <= _ROOM
+
+
 class Listener:
     """Puts frames together."""
 
@@ -44,9 +55,15 @@ class Listener:
         self._pieces: list[bytes | bytearray] = []
 
     def hear(self, frame: bytes | bytearray) -> tuple[int, int, Any] | None:
-        """Return (number, kind, what was said) with its last frame; FAILED and why it is none."""
+        """Return (number, kind, what was said) with its last frame; FAILED and why it is none.
+
+        Of a short fold that is (plan, bytes).
+        """
         number, kind, size = _HEAD.unpack_from(frame)
         data = frame[_HEAD.size : _HEAD.size + size]
+        if kind == SHORT_FOLD:
+            end = 1 + data[0]
+            return number, kind, (bytes(data[1:end]), bytes(data[end:]))
         if kind == MORE:
             self._pieces.append(data)
             return None

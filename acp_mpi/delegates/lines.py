@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import acp_mpi as acp
 from acp_mpi.delegates.ends import Ends
-from acp_mpi.delegates.frames import COMMAND, COPIED, FAILED, TAG, frames
-from acp_mpi.delegates.requests import DelegateRequest
+from acp_mpi.delegates.frames import COMMAND, COPIED, FAILED, TAG, frames, short_fold
+from acp_mpi.delegates.requests import DelegateRequest, fill
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error, PeerLostError
 
@@ -42,7 +42,7 @@ class Line:
         arguments: Any,
         after: DelegateRequest | None,
         keep: Any,
-        finish: Callable[[Any], Any] | None,
+        finish: Callable[[Any, Any], Any] | None,
     ) -> DelegateRequest:
         """Send a command."""
         if self.loss is not None:
@@ -61,6 +61,22 @@ class Line:
             raise
         return request
 
+    def fold(self, kind: str, plan: bytes, given: bytes, out: Any) -> DelegateRequest:
+        """Send a fold of a short array whose result goes to `out`."""
+        if self.loss is not None:
+            raise self.loss
+        number = next(self._numbers)
+        request = self.open[number] = DelegateRequest(self, number, kind, out, fill)
+        try:
+            self._say_fold(number, plan, given)
+        except PeerLostError as error:
+            with self._changed:
+                self._lose(error)
+        except BaseException:
+            self.open.pop(number, None)
+            raise
+        return request
+
     def wait(self, over: Callable[[], bool], timeout: float | None) -> bool:
         """Wait for an answer by which `over` is true; return whether that came in time."""
         seconds = _engine.seconds_of(timeout, "wait")
@@ -73,6 +89,9 @@ class Line:
         return True
 
     def _say(self, number: int, x: Any) -> None:
+        raise NotImplementedError
+
+    def _say_fold(self, number: int, plan: bytes, given: bytes) -> None:
         raise NotImplementedError
 
     def _await_answer(self, left: float | None) -> bool:
@@ -126,6 +145,9 @@ class Channels(Line):
     def _say(self, number: int, x: Any) -> None:
         self._ends.say(frames(number, COMMAND, x), self._ends.there.send)
 
+    def _say_fold(self, number: int, plan: bytes, given: bytes) -> None:
+        self._ends.say(short_fold(number, plan, given), self._ends.there.send)
+
     def _await_answer(self, left: float | None) -> bool:
         if self._reads:
             return super()._await_answer(left)
@@ -165,6 +187,9 @@ class Threads(Line):
 
     def _say(self, number: int, x: Any) -> None:
         self._server.command(self, number, x)
+
+    def _say_fold(self, number: int, plan: bytes, given: bytes) -> None:
+        self._server.fold(self, number, plan, given)
 
     def answer(self, number: int, kind: int, x: Any) -> None:
         """Take an answer of the server in."""

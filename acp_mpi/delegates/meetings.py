@@ -6,6 +6,7 @@ in the order of the ranks, in memory as it lies where this process maps it.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -163,27 +164,40 @@ def _lost(kind: str, rank: int, why: str) -> PeerLostError:
 
 
 class Memory:
-    """Memory of a rank: as it lies, if this process maps it, else read and written by copies."""
+    """Memory of a rank: as it lies, if this process maps it, else read and written by copies.
 
-    def __init__(self, where: bytes | int, nbytes: int) -> None:
+    `where`: an address, the bytes themselves, ANSWERED, or None for room alone.
+    """
+
+    def __init__(self, where: bytes | int | None, nbytes: int) -> None:
         self._ga = where if isinstance(where, int) else 0
-        self.view: memoryview | None
-        if where == ANSWERED:
+        self._piece: memoryview | None = None
+        self.view: memoryview | None = None
+        if where is None:
+            pass
+        elif where == ANSWERED:
             self.view = memoryview(bytearray(nbytes))
         elif not isinstance(where, int):
             self.view = memoryview(where)
         else:
-            try:
+            with contextlib.suppress(AddressError):
                 self.view = memoryview(_engine.mapped(where, nbytes))
-            except AddressError:
-                self.view = None
 
-    def read(self, at: int, spare: memoryview) -> memoryview:
-        """Return as many bytes as `spare` has, which may be used for them."""
+    def read(self, at: int, size: int) -> memoryview:
+        """Return bytes, which are good until the next call."""
         if self.view is not None:
-            return self.view[at : at + len(spare)]
-        _engine.get(self._ga + at, spare)
-        return spare
+            return self.view[at : at + size]
+        piece = self.room(at, size)
+        _engine.get(self._ga + at, piece)
+        return piece
+
+    def room(self, at: int, size: int) -> memoryview:
+        """Return room for bytes that go there: where they go, or of this process."""
+        if self.view is not None:
+            return self.view[at : at + size]
+        if self._piece is None:
+            self._piece = memoryview(bytearray(size))
+        return self._piece[:size]
 
     def write(self, at: int, data: memoryview) -> None:
         """Write bytes."""
@@ -201,14 +215,16 @@ class Work:
         call = self.calls[0]
         self._kind, self._nbytes = call.kind, call.nbytes
         per = call.nbytes * (len(self.calls) if self._kind == "gather" else 1)
-        self._given = [
-            c.given if c.given is None else Memory(c.given, c.nbytes) for c in self.calls
-        ]
-        self._wanted = [c.wanted if c.wanted is None else Memory(c.wanted, per) for c in self.calls]
+        given = [(meeting.jobs[c.me].given, c.nbytes) for c in self.calls]
+        wanted = [(c.wanted, per) for c in self.calls]
+        self._given, self._wanted = (
+            [None if where is None else Memory(where, nbytes) for where, nbytes in places]
+            for places in (given, wanted)
+        )
         memories = [m for m in (*self._given, *self._wanted) if m is not None]
         self.short = (
-            all(m.view is not None for m in memories)
-            and self._nbytes * len(memories) <= _SHORT
+            self._nbytes * len(memories) <= _SHORT
+            and all(m.view is not None for m in memories)
             and (call.op is None or isinstance(call.op, str))
         )
 
@@ -222,43 +238,38 @@ class Work:
             (root,) = (m for m in self._wanted if m is not None)
             for i, given in enumerate(self._given):
                 assert given is not None
-                for at, spare in self._pieces(_CHUNK):
-                    root.write(i * self._nbytes + at, given.read(at, spare))
+                for at, size in self._pieces(_CHUNK):
+                    root.write(i * self._nbytes + at, given.read(at, size))
         else:
             given = self._given[self.calls[0].root]
             assert given is not None
-            for at, spare in self._pieces(_CHUNK):
-                self._give(at, given.read(at, spare))
+            for at, size in self._pieces(_CHUNK):
+                self._give(at, given.read(at, size))
 
     def _fold(self) -> None:
         import numpy
 
         call = self.calls[0]
         operation: Operation = operation_of(call.op, self._kind)
-        shape = call.shape or (-1,)
-        fold = operation.folder(self._kind, numpy.dtype(call.dtype), shape)
+        fold = operation.folder(self._kind, numpy.dtype(call.dtype), call.shape or (-1,))
         given = [m for m in self._given if m is not None]
-        first = self._wanted[0]
-        spare = memoryview(bytearray(min(_CHUNK, self._nbytes)))
-        for at, into in self._pieces(_CHUNK if operation.divides else self._nbytes):
-            if first is not None and first.view is not None:
-                into = first.view[at : at + len(into)]
-            left = given[0].read(at, into)
+        # The result of the first rank may lie where that gives what it gives; of others it may not.
+        place = self._wanted[0] or Memory(None, 0)
+        for at, size in self._pieces(_CHUNK if operation.divides else self._nbytes):
+            left = given[0].read(at, size)
+            into = place.room(at, size)
             for other in given[1:]:
-                if len(spare) < len(into):
-                    spare = memoryview(bytearray(len(into)))
-                fold(into, left, other.read(at, spare[: len(into)]))
+                fold(into, left, other.read(at, size))
                 left = into
-            self._give(at, left)
+            self._give(at, left, place if left is into and place.view is not None else None)
 
-    def _pieces(self, most: int) -> Iterator[tuple[int, memoryview]]:
-        spare = memoryview(bytearray(min(most, self._nbytes)))
+    def _pieces(self, most: int) -> Iterator[tuple[int, int]]:
         for at in range(0, self._nbytes, most):
-            yield at, spare[: min(most, self._nbytes - at)]
+            yield at, min(most, self._nbytes - at)
 
-    def _give(self, at: int, data: memoryview) -> None:
+    def _give(self, at: int, data: memoryview, has: Memory | None = None) -> None:
         for wanted in self._wanted:
-            if wanted is not None:
+            if wanted is not None and wanted is not has:
                 wanted.write(at, data)
 
     def answers(self) -> Iterator[tuple[Job, bytes | None]]:

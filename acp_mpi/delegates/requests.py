@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from acp_mpi.delegates.lines import Line
 
 
+def fill(out: Any, answer: bytes) -> Any:
+    """Bring a result to an array of the host; return that."""
+    import numpy
+
+    out[...] = numpy.ndarray(out.shape, out.dtype, answer)
+    return out
+
+
 class DelegateRequest(acp.Request[Any]):
     """A command of a delegate that is under way; `wait()` gives its result."""
 
@@ -26,10 +34,10 @@ class DelegateRequest(acp.Request[Any]):
         number: int,
         text: str,
         keep: Any,
-        finish: Callable[[Any], Any] | None = None,
+        finish: Callable[[Any, Any], Any] | None = None,
     ) -> None:
         self._line, self._number, self._text, self._keep = line, number, text, keep
-        self._finish = finish  # makes the result of the answer
+        self._finish = finish  # makes the result of what was kept and the answer
 
     @property
     def done(self) -> bool:
@@ -83,7 +91,7 @@ class DelegateRequest(acp.Request[Any]):
         """Take the outcome in, and let go of the memory."""
         release(self._keep)
         if self._finish is not None and error is None:
-            result = self._finish(result)
+            result = self._finish(self._keep, result)
         self._keep = self._finish = None
         self._result, self._error, self._over = result, error, True
 

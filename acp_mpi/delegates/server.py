@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import mmap
 import os
+import pickle
 import threading
 import time
 from collections import deque
@@ -48,6 +49,7 @@ class Job:
         self.copy: mmap.mmap | None = None
         self.data: memoryview | None = None  # of it
         self.held = 0  # bytes of `data`, or to come
+        self.given: bytes | int | None = None  # to a collective
         self.over = False
 
 
@@ -87,6 +89,7 @@ class Server:
         self._changed = threading.RLock()
         self._come = {lane: threading.Condition(self._changed) for lane in _LANES}
         self._meetings = Meetings()
+        self._plans: dict[bytes, Call] = {}
         self._lanes: dict[str, deque[Any]] = {lane: deque() for lane in _LANES}
         self._jobs: dict[tuple[Client, int], Job] = {}
         self._last: dict[str, Job] = {}  # of a path
@@ -107,6 +110,9 @@ class Server:
         """Take a command in."""
         name, after, arguments = said
         job = Job(client, number, name, arguments)
+        if name == "meet":
+            self._come_to(job, Call(*arguments), after)
+            return
         with self._changed:
             self._commands += name != "drop"
             if after is not None and (earlier := self._jobs.get((client, after))):
@@ -116,14 +122,30 @@ class Server:
                     job.before.append(last)
                 self._last[job.path] = job
             self._jobs[client, number] = job
-            if name == "meet":
-                meeting = self._meetings.take(job, Call(*arguments))
-            elif lane := self._lane(job):
+            if lane := self._lane(job):
                 self._queue(lane, job)
-        if name == "meet":
-            self._meet(meeting)
-        elif lane is None:
+        if lane is None:
             self._end(job, DONE, self._statistics() if name == "statistics" else None)
+
+    def fold(self, client: Client, number: int, plan: bytes, given: bytes) -> None:
+        """Take a fold of a short array in: a call that came before, with other bytes."""
+        call = self._plans.get(plan)
+        if call is None:
+            call = self._plans[plan] = Call(*pickle.loads(plan))
+        job = Job(client, number, "meet", ())
+        job.given = given
+        self._come_to(job, call, None)
+
+    def _come_to(self, job: Job, call: Call, after: int | None) -> None:
+        with self._changed:
+            self._commands += 1
+            if after is not None and (earlier := self._jobs.get((job.client, after))):
+                job.before.append(earlier)
+            self._jobs[job.client, job.number] = job
+            if job.given is None:
+                job.given = call.given
+            meeting = self._meetings.take(job, call)
+        self._meet(meeting)
 
     def _lane(self, job: Job) -> str | None:
         if job.path is None:

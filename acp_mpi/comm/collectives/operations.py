@@ -84,7 +84,8 @@ class Operation:
     def _made(self, function: str, dtype: Any, shape: tuple[int, ...] | None) -> Any:
         import numpy
 
-        combine = self._on_arrays or getattr(numpy, _UFUNCS[self.code])
+        combine: Any = self._on_arrays or getattr(numpy, _UFUNCS[self.code])
+        direct = self._predefined and _is_ufunc(combine)  # it writes where the result is to be
         if self._predefined:
             nothing = numpy.zeros(0, dtype)  # its type is enough
             try:
@@ -99,12 +100,16 @@ class Operation:
                     f"{function}: {self.name} of {dtype} is {gives}, which an array of {dtype} "
                     "cannot hold; give an array of that type, or another operation"
                 )
+            direct = direct and not gives.hasobject
 
         def fold(where: memoryview, left: memoryview, right: memoryview) -> None:
             into, a, b = (numpy.frombuffer(m, dtype) for m in (where, left, right))
             if shape is not None:
                 into, a, b = (m.reshape(shape) for m in (into, a, b))
-            into[...] = combine(a, b)
+            if direct:
+                combine(a, b, out=into)
+            else:
+                into[...] = combine(a, b)
 
         return fold
 
