@@ -7,6 +7,8 @@ import numpy
 
 from acp_mpi.engine._engine import sha256
 from acp_mpi.rma import buffers
+from acp_mpi.rma.buffers import brought as brought
+from acp_mpi.rma.buffers import on_device as on_device
 from acp_mpi.rma.shapes import kind_of
 
 
@@ -22,7 +24,7 @@ def width_of(dtype: Any) -> int:
 
 def type_of(x: Any) -> int:
     """Return the type of the elements of a buffer as it stands in notes (messages.h)."""
-    return _type_bits(buffers.array_of(x, "recv", TypeError()).dtype)
+    return _type_bits(buffers.dtype_of(x))
 
 
 _LETTERS = {
@@ -42,7 +44,7 @@ def _type_bits(dtype: Any) -> int:
 
 def names(note: int, header: bytes | None, buffer: Any) -> tuple[Any, Any]:
     """Return the types of the elements of a message and of a buffer, for errors."""
-    ours = buffers.array_of(buffer, "recv", TypeError()).dtype
+    ours = buffers.dtype_of(buffer)
     if header is not None:
         return pickle.loads(header)[0], ours
     if note >> 4 & 255 == ord("V"):
@@ -57,7 +59,7 @@ def prepare(x: Any, function: str) -> tuple[Any, bytes | None, int]:
 
     None: it holds objects, and is pickled as one.
     """
-    array = buffers.array_of(x, function, TypeError())
+    array = buffers.brought(x, function)
     if array.dtype.hasobject:
         return None, None, 0
     array = numpy.ascontiguousarray(array).reshape(array.shape)

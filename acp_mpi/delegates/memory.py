@@ -75,18 +75,11 @@ def place_of(x: Any, function: str, *, write: bool) -> tuple[int, int, Any, tupl
 
 
 def _place_on_device(x: Any) -> tuple[int, int, Any, tuple[int, ...], Any]:
-    import numpy
-
-    from acp_mpi.rma.device_memory import found
+    from acp_mpi.rma.device_memory import found, look_of
 
     _, _, nbytes, stream = found(x, "put")
     keep = x if isinstance(x, acp.DeviceArray) else acp.register_memory(x)
     ga = acp.query_ga(keep)
     # Another process will copy, for which the device has no order: a copy of a byte has.
     acp.get(ga, bytearray(1), stream=stream)
-    if hasattr(x, "__cuda_array_interface__"):
-        shown = x.__cuda_array_interface__
-        return ga, nbytes, numpy.dtype(shown["typestr"]), tuple(shown["shape"]), keep
-    if hasattr(x, "dtype"):
-        return ga, nbytes, numpy.dtype(x.dtype), tuple(x.shape), keep
-    return ga, nbytes, None, (nbytes,), keep  # a buffer of OpenCL
+    return ga, nbytes, *look_of(x, "put"), keep

@@ -14,18 +14,36 @@ if TYPE_CHECKING:
 
 
 OF_THE_HOST = (1, 3)  # as DLPack numbers memory: the host's, and what CUDA has pinned of it
-_OF_DEVICES = ("put", "get", "iput", "iget", "register_memory")  # these take device memory
+_STRAIGHT = ("put", "get", "iput", "iget", "register_memory")  # these move device memory itself
 
 
 def _device_side(buffer: Any, function: str) -> None:
     from acp_mpi.rma.device_memory import found, name_of
 
-    if function not in _OF_DEVICES:
+    if function not in _STRAIGHT:
         raise TypeError(
             f"{function}: {type(buffer).__name__} is device memory ({name_of(buffer)}), which this "
-            "call does not take; put, get and copy do, or copy it to the host first"
+            "call does not take; put, get, copy and messages do, or copy it to the host first"
         )
     raise DeviceSide(*found(buffer, function))
+
+
+def brought(x: Any, function: str) -> Any:
+    """Return an array of the elements of `x`: of its memory, or of a device's memory a copy."""
+    if on_device(x):
+        from acp_mpi.rma.device_memory import staged
+
+        return staged(x, function, writable=False)[0]
+    return array_of(x, function, TypeError())
+
+
+def dtype_of(x: Any) -> Any:
+    """Return the type of the elements of a buffer."""
+    if on_device(x):
+        from acp_mpi.rma.device_memory import look_of
+
+        return look_of(x, "recv")[0]
+    return array_of(x, "recv", TypeError()).dtype
 
 
 def _is_opencl(buffer: Any) -> bool:
@@ -42,7 +60,7 @@ def on_device(x: Any) -> bool:
         return True
     if hasattr(x, "__array_interface__") or not hasattr(x, "__dlpack_device__"):
         return False
-    return x.__dlpack_device__()[0] not in OF_THE_HOST
+    return bool(x.__dlpack_device__()[0] not in OF_THE_HOST)
 
 
 class _Memory:
@@ -135,26 +153,30 @@ def _check(array: Any, function: str, writable: bool) -> None:
 
 def unusual(
     buffer: Any, writable: bool, function: str, reason: Exception
-) -> tuple[Any, Callable[[], None] | None]:
-    """Return a contiguous stand-in for `buffer` and what brings its bytes back, or None."""
+) -> tuple[Any, Callable[[int], None] | None]:
+    """Return a contiguous stand-in for `buffer` and what brings its first bytes back, or None."""
     if _has_buffer(buffer) and writable and memoryview(buffer).readonly:
         raise ValueError(
             f"{function}: the destination is read-only; give a writable buffer or a copy"
         ) from None
+    if function not in _STRAIGHT and on_device(buffer):
+        from acp_mpi.rma.device_memory import staged
+
+        array, back = staged(buffer, function, writable)
+        return array.reshape(-1).view("u1"), back
     array = array_of(buffer, function, reason)
     _check(array, function, writable)
     if array.flags.c_contiguous:
         return array.reshape(-1).view("u1"), None
-    numpy = sys.modules["numpy"]
-    packed = numpy.empty(array.shape, array.dtype) if writable else array.copy()
+    packed = array.copy()
 
-    def bring_back() -> None:
+    def bring_back(size: int) -> None:
         array[...] = packed
 
     return packed.reshape(-1).view("u1"), bring_back if writable else _nothing
 
 
-def _nothing() -> None:
+def _nothing(size: int) -> None:
     """Do nothing: a copy that was sent needs no way back."""
 
 

@@ -165,6 +165,9 @@ class DeviceArray:
         if self.nbytes:
             _engine.put(self.ga, whole)
 
+    def __reduce__(self) -> Any:
+        return self.get().__reduce__()  # in other processes it is an array of the host
+
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         block = self._open()

@@ -10,7 +10,7 @@ from acp_mpi.rma import opencl_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 KINDS = {
@@ -19,6 +19,8 @@ KINDS = {
 }  # fmt: skip
 _CUDA = 2
 _MANAGED = 13
+_LETTERS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}  # of DLPack's codes
+_OVERWRITES = ("get", "iget", "register_memory")
 
 
 def name_of(x: Any) -> str:
@@ -39,7 +41,7 @@ def _contiguous(shape: Sequence[int], strides: Sequence[int] | None, unit: int) 
     return True
 
 
-def _by_interface(x: Any, function: str) -> tuple[int, int, int, int, int, Any]:
+def _by_interface(x: Any, function: str, writable: bool) -> tuple[int, int, int, int, int, Any]:
     """Return (kind, device, address, offset, bytes, stream) by the CUDA array interface, 2 or 3."""
     import numpy
 
@@ -48,22 +50,27 @@ def _by_interface(x: Any, function: str) -> tuple[int, int, int, int, int, Any]:
     address, read_only = shown["data"]
     if shown.get("mask") is not None or kind.hasobject:
         raise TypeError(f"{function}: {type(x).__name__} has a mask or objects; give plain numbers")
-    _check(x, function, _contiguous(shown["shape"], shown.get("strides"), kind.itemsize), read_only)
+    contiguous = _contiguous(shown["shape"], shown.get("strides"), kind.itemsize)
+    _check(x, function, contiguous, read_only and writable)
     return _CUDA, -1, address, 0, prod(shown["shape"]) * kind.itemsize, shown.get("stream")
 
 
-def _by_dlpack(x: Any, function: str) -> tuple[int, int, int, int, int, Any]:
+def _by_dlpack(x: Any, function: str, writable: bool) -> tuple[int, int, int, int, int, Any]:
     kind, number = x.__dlpack_device__()
+    address, _, _, shape, strides, size, read_only, at, _ = _dlpack_place(x, function)
+    _check(x, function, _contiguous(shape, strides, 1), read_only and writable)
+    return _CUDA if kind == _MANAGED else kind, number, address, at, prod(shape) * size, None
+
+
+def _dlpack_place(x: Any, function: str) -> tuple[Any, ...]:
     try:
         # No order is asked for here: an operation starts behind a stream by itself.
-        capsule = x.__dlpack__(stream=-1) if kind in (_CUDA, _MANAGED) else x.__dlpack__()
-        address, _, _, shape, strides, size, read_only, at = _engine.dlpack_place(capsule)
+        cuda = x.__dlpack_device__()[0] in (_CUDA, _MANAGED)
+        return _engine.dlpack_place(x.__dlpack__(stream=-1) if cuda else x.__dlpack__())
     except Exception as reason:  # of the exporter, whatever it is
         raise TypeError(
             f"{function}: {type(x).__name__} does not give its memory by DLPack: {reason}"
         ) from reason
-    _check(x, function, _contiguous(shape, strides, 1), read_only)
-    return _CUDA if kind == _MANAGED else kind, number, address, at, prod(shape) * size, None
 
 
 def _check(x: Any, function: str, contiguous: bool, read_only: bool) -> None:
@@ -71,7 +78,7 @@ def _check(x: Any, function: str, contiguous: bool, read_only: bool) -> None:
         raise ValueError(
             f"{function}: {type(x).__name__} is not contiguous in C order; give a contiguous copy"
         )
-    if read_only and function in ("get", "iget", "register_memory"):
+    if read_only:
         raise ValueError(
             f"{function}: {type(x).__name__} is read-only, and others must be able to write to it"
         )
@@ -85,7 +92,7 @@ def _stream(x: Any, shown: Any) -> Any:
     return shown
 
 
-def found(x: Any, function: str) -> tuple[Any, int, int, Any]:
+def found(x: Any, function: str, writable: bool = False) -> tuple[Any, int, int, Any]:
     """Return (block, offset, bytes, stream) of device memory of the program; the block keeps it."""
     if (own := getattr(x, "_side", None)) is not None:
         side: tuple[Any, int, int, Any] = own(function)
@@ -94,7 +101,7 @@ def found(x: Any, function: str) -> tuple[Any, int, int, Any]:
         return opencl_memory.found(x, function)
     by_interface = hasattr(x, "__cuda_array_interface__")
     kind, number, address, at, size, stream = (_by_interface if by_interface else _by_dlpack)(
-        x, function
+        x, function, writable or function in _OVERWRITES
     )
     if not size:
         raise ValueError(
@@ -102,6 +109,44 @@ def found(x: Any, function: str) -> tuple[Any, int, int, Any]:
         )
     block, offset = _engine.device_adopt(function, kind, number, address, at + size, x)
     return block, offset + at, size, _stream(x, stream)
+
+
+def look_of(x: Any, function: str) -> tuple[Any, tuple[int, ...]]:
+    """Return the type of the elements of device memory, and its shape."""
+    import numpy
+
+    if hasattr(x, "_side") or opencl_memory.shows(x):
+        return numpy.dtype(getattr(x, "dtype", "u1")), x.shape if hasattr(x, "dtype") else (x.size,)
+    if hasattr(x, "__cuda_array_interface__"):
+        shown = x.__cuda_array_interface__
+        return numpy.dtype(shown["typestr"]), tuple(shown["shape"])
+    _, _, _, shape, _, size, _, _, code = _dlpack_place(x, function)
+    return numpy.dtype(f"{_LETTERS.get(code, 'V')}{size}"), shape
+
+
+def staged(x: Any, function: str, writable: bool) -> tuple[Any, Callable[[int], None] | None]:
+    """Return an array in global memory of the host for the elements of device memory.
+
+    It has a copy of them, or if it is `writable` there is what copies its first bytes back.
+    """
+    import numpy
+
+    dtype, shape = look_of(x, function)
+    size = prod(shape) * dtype.itemsize
+    if not size:
+        return numpy.empty(shape, dtype), (lambda size: None) if writable else None
+    block, offset, _, stream = found(x, function, writable)
+    room = _engine.allocate(size, 0, function)
+    array = numpy.ndarray(shape, dtype, memoryview(room))
+    if not writable:
+        _engine.device_move(function, room.ga, (block, offset, size, stream), True)
+        return array, None
+
+    def back(size: int) -> None:
+        if size:
+            _engine.device_move(function, room.ga, (block, offset, size, stream), False)
+
+    return array, back
 
 
 def device_of(device: Any, function: str) -> tuple[int, ...]:

@@ -74,9 +74,9 @@ def strided(monkeypatch, interrupted):
     def unusual(*arguments):
         plain, finish = usual(*arguments)
 
-        def fill():
+        def fill(size):
             press()
-            finish()
+            finish(size)
 
         return plain, finish and fill
 

@@ -123,7 +123,7 @@ def test_what_does_not_work_is_said_in_words():
         with pytest.raises(acp.AddressError, match=r"memory of a device.*host memory"):
             call()
     with pytest.raises(TypeError, match=r"device memory .*copy it to the host"):
-        acp.bcast(far.Tensor(np.arange(3)), out=far.Tensor(np.arange(3)))
+        acp.query_ga(far.Tensor(np.arange(3)))
     with pytest.raises(acp.HeapFullError, match="on the device, where 1048576 are free"):
         acp.empty(1 << 30, np.uint8, device=(far.NUMBER, 0))
     with pytest.raises(acp.DeviceError, match="INVALID_DEVICE"):

@@ -193,12 +193,12 @@ def test_memory_of_a_device_is_refused_and_the_device_named(kind, name):
         "get": lambda: acp.get(ga, thing),
         "iput": lambda: acp.iput(ga, thing),
         "register_memory": lambda: acp.register_memory(thing),
-    }
-    calls = {
         "send": lambda: acp.send(thing, acp.rank()),
         "isend": lambda: acp.isend(thing, acp.rank()),
         "recv": lambda: acp.recv(thing),
         "irecv": lambda: acp.irecv(thing),
+    }
+    calls = {
         "Vector.extend": lambda: acp.Vector("f8").extend(thing),
         "Set.update": lambda: acp.Set(thing),
         "Map.update": lambda: acp.Map().update(thing, thing),

@@ -6,7 +6,7 @@ import sys
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import PLAIN_TYPES
-from acp_mpi.rma.buffers import array_of, text_of
+from acp_mpi.rma.buffers import array_of, on_device, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ class Buffer:
         try:
             view = memoryview(x)
         except TypeError as reason:
+            if on_device(x):
+                self._of_device(x, function, writable)
+                return
             self.array = array_of(x, function, reason)
             self._of_array(self.array, function, writable, sys.modules["numpy"])
             return
@@ -47,6 +50,15 @@ class Buffer:
         self.count = view.nbytes // self.width if self.width else 0
         self.memory = view
         self.shape: tuple[int, ...] = view.shape or ()
+
+    def _of_device(self, x: Any, function: str, writable: bool) -> None:
+        """Take a copy in host memory, and bring it back to the device in the end."""
+        from acp_mpi.rma.device_memory import staged
+
+        self.array, back = staged(x, function, writable)
+        self._of_array(self.array, function, writable, sys.modules["numpy"])
+        if back is not None:
+            self.back = lambda: back(self.size)
 
     def _of_array(self, array: Any, function: str, writable: bool, numpy: Any) -> None:
         dtype = array.dtype
@@ -126,11 +138,11 @@ def _coded(kind: Any) -> int:
 
 
 def is_array(x: Any) -> bool:
-    """Return whether `x` is folded element by element: an array of NumPy's, or of `array`."""
+    """Return whether `x` is folded element by element: an array of NumPy's, or of a device."""
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(x, numpy.ndarray):
         return not x.dtype.hasobject
-    return False
+    return on_device(x)
 
 
 def like(given: Buffer, shape: tuple[int, ...] | None = None) -> Any:

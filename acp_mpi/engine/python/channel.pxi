@@ -299,8 +299,6 @@ cdef class Channel:
                     return self.elements.unpack(<const char *>p.data, p.rest)
                 if p.data != view.buf:
                     copy_bytes(view.buf, p.data, min(p.rest, <uint64_t>view.len))
-                if p.rest > <uint64_t>view.len:
-                    truncated("recv", p.rest, view.len)
             finally:
                 if whole:
                     acp_channel_release(self.end, p.number)
@@ -311,7 +309,9 @@ cdef class Channel:
             if buffer is not None:
                 PyBuffer_Release(&view)
         if finish is not None:
-            finish()
+            finish(min(p.rest, <uint64_t>view.len))
+        if p.rest > <uint64_t>view.len:
+            truncated("recv", p.rest, view.len)
         return buffer
 
     cdef object next_view(self, str function, int64_t limit):

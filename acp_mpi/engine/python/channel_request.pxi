@@ -57,7 +57,7 @@ cdef class ChannelRequest(Request):  # type: Request[_T_co]
             self.known = not self.sends and self.result_of_op in (ACP_OK, ACP_E_TRUNCATED)
         try:
             if self.known and self.finish is not None:
-                self.finish()
+                self.finish(min(self.message.size, <uint64_t>self.view.len))
             if self.known and self.result_of_op != ACP_OK:
                 truncated(self.function, self.message.size, self.view.len)
             self.channel.failed(self.function, self.result_of_op)

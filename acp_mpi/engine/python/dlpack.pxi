@@ -45,10 +45,10 @@ DEF READ_ONLY = 1
 DEF OPENCL = 4
 
 
-def dlpack_place(capsule: object) -> tuple[int, int, int, tuple[int, ...], tuple[int, ...] | None, int, bool, int]:
-    """Return (address, device type, number, shape, strides in elements, bytes of an element, read-only, offset).
+def dlpack_place(capsule: object) -> tuple[int, int, int, tuple[int, ...], tuple[int, ...] | None, int, bool, int, int]:
+    """Return (address, device type, number, shape, strides in elements, bytes of an element, read-only, offset, code).
 
-    The offset is 0 but for memory that has a handle and no address, which is that of OpenCL.
+    The code is that of the kind of elements. The offset is 0 but for memory that has a handle and no address, which is that of OpenCL.
     """
     cdef const dl_tensor *t
     cdef bint read_only = False
@@ -62,7 +62,7 @@ def dlpack_place(capsule: object) -> tuple[int, int, int, tuple[int, ...], tuple
     strides = None if t.strides == NULL else tuple([t.strides[i] for i in range(t.ndim)])
     offset = t.byte_offset if t.device.type == OPENCL else 0
     return (<uintptr_t>t.data + t.byte_offset - offset, t.device.type, t.device.number, shape, strides,
-            (t.dtype.bits * t.dtype.lanes + 7) // 8, read_only, offset)
+            (t.dtype.bits * t.dtype.lanes + 7) // 8, read_only, offset, t.dtype.code)
 
 
 cdef void dlpack_end(dl_managed *m) noexcept with gil:

@@ -124,6 +124,12 @@ cdef object object_payload(object x, payload *p, str function):
     return data
 
 
+cdef bint shows_memory(object x) except -1:
+    # Without the buffer protocol; memory of OpenCL has no protocol at all.
+    return (hasattr(x, "__array_interface__") or hasattr(x, "__cuda_array_interface__") or hasattr(x, "__dlpack__")
+            or "pyopencl" in _sys.modules and mail_payload().on_device(x))
+
+
 cdef object pack(object x, payload *p, str function):
     # Fills the payload; returns the owner of its bytes, and with DESCRIBED the header beside it.
     p.viewed = False
@@ -145,8 +151,7 @@ cdef object pack(object x, payload *p, str function):
                 return object_payload(x, p, function)
         else:
             return raw_payload(x, p, function)
-    elif not (hasattr(x, "__array_interface__") or hasattr(x, "__cuda_array_interface__")
-              or hasattr(x, "__dlpack__")):
+    elif not shows_memory(x):
         return object_payload(x, p, function)
     return unusual_payload(x, p, function)
 

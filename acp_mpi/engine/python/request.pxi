@@ -154,7 +154,7 @@ cdef class Request(Pending):  # type: Pending, Generic[_T_co]
                     got, data, header)
                 return 0
             if self.finish is not None:
-                self.finish()
+                self.finish(min(got.size, <uint64_t>self.view.len))
             if got.size > <uint64_t>self.view.len:
                 raise _errors.TruncationError(
                     f"{self.function}: the message {whom(False, got.source, got.tag)} has "

@@ -156,7 +156,7 @@ cdef int cut_short(Request r, const acp_envelope *got, uint64_t n) except -1:
     r.known, r.message = True, got[0]
     try:
         if r.finish is not None:
-            r.finish()
+            r.finish(min(n, <uint64_t>r.view.len))
         raise _errors.TruncationError(
             f"{r.function}: the message {whom(False, got.source, got.tag)} has {got.size} "
             f"bytes and came when a receive into a buffer of {n} was interrupted; the rest is "

@@ -206,7 +206,7 @@ def get(ga: Int, buffer: _Buffer, stream=None) -> _Buffer:
     finally:
         PyBuffer_Release(&view)
     if finish is not None:
-        finish()
+        finish(view.len)
     return buffer
 
 

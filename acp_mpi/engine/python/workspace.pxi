@@ -110,7 +110,7 @@ cdef class WorkspaceHandle(Handle):
         finally:
             PyBuffer_Release(&view)
         if finish is not None:
-            finish()
+            finish(view.len)
         return buffer
 
     def write(self, buffer, offset: Int) -> None:
