@@ -74,6 +74,7 @@ _ROOMS = {
         "Status",
         "add4",
         "add8",
+        "after",
         "and4",
         "and8",
         "barrier",
@@ -160,6 +161,7 @@ _ROOMS = {
     "acp_mpi.rma.device_array": (
         "Device",
         "DeviceArray",
+        "device_pointer",
         "devices",
     ),
     "acp_mpi.rma.exchange": (

@@ -63,6 +63,7 @@ from acp_mpi.engine._engine import (
     Status as Status,
     add4 as add4,
     add8 as add8,
+    after as after,
     and4 as and4,
     and8 as and8,
     barrier as barrier,
@@ -149,6 +150,7 @@ from acp_mpi.rma.arrays import (
 from acp_mpi.rma.device_array import (
     Device as Device,
     DeviceArray as DeviceArray,
+    device_pointer as device_pointer,
     devices as devices,
 )
 from acp_mpi.rma.exchange import (

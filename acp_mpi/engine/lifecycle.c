@@ -154,6 +154,7 @@ int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *
     pthread_mutex_init(&e->mail.lock, NULL);
     pthread_mutex_init(&e->devices.lock, NULL);
     pthread_mutex_init(&e->devices.opening, NULL);
+    pthread_mutex_init(&e->copies.asking, NULL);
     acp_device_kind(e, &cuda_kind); /* drivers are loaded at the first use */
     acp_device_kind(e, &opencl_kind);
     pthread_mutex_init(&e->collectives.lock, NULL);

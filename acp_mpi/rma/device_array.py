@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from math import prod
 from operator import index
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from acp_mpi.engine import _engine
-from acp_mpi.errors import AddressError
+from acp_mpi.errors import AddressError, Error, HeapFullError
 from acp_mpi.rma import opencl_memory
+from acp_mpi.rma.buffers import place_of
 from acp_mpi.rma.device_memory import KINDS, device_of
 from acp_mpi.rma.shapes import color_of, extent_of, kind_of
 from acp_mpi.util.lifecycle import on_close, on_reset
@@ -20,19 +21,36 @@ if TYPE_CHECKING:
 
 _CUDA = 2
 _OPENCL = 4
+_SHARED = 2 << 20  # bytes of a block that short arrays share: the least that CUDA gives
+_SHORT = 1 << 18
+_APART = 512
+_PAGE = 4096
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # of DLPack
 _dropped: list[tuple[Any, int, int, int]] = []  # registrations whose arrays are gone
 _global: WeakSet[_Memory] = WeakSet()  # memory with an address
 _views: WeakSet[_Memory] = WeakSet()  # memory of other ranks, or of arrays of others
+_shares: WeakValueDictionary[tuple[int, int], _Share] = WeakValueDictionary()  # by device
+_pinned: list[tuple[int, int, int, int, Any]] = []  # kind, first page, end, for kernels, array
+
+
+class _Share:
+    """A block that short arrays share; it goes with the last of them. No part is used twice."""
+
+    __slots__ = ("__weakref__", "block", "used")
+
+    def __init__(self, block: Any) -> None:
+        self.block, self.used = block, 0
 
 
 class _Memory:
-    """A block with its address, which its array and all slices of it share."""
+    """A block, or a part, with its address, which its array and all slices of it share."""
 
-    __slots__ = ("__weakref__", "begin", "block", "color", "ga", "number", "size")
+    __slots__ = ("__weakref__", "begin", "block", "color", "ga", "number", "share", "size")
 
-    def __init__(self, block: Any, size: int, color: int, ga: int = 0, begin: int = 0) -> None:
-        self.block, self.size, self.color = block, size, color
+    def __init__(
+        self, block: Any, size: int, color: int, ga: int = 0, begin: int = 0, share: Any = None
+    ) -> None:
+        self.block, self.size, self.color, self.share = block, size, color, share
         self.ga, self.begin = ga, begin  # the address of that byte of the block
         self.number = 0  # of its registration; 0: none here
 
@@ -40,13 +58,14 @@ class _Memory:
         if self.block is None:
             raise AddressError("the array is closed; make another with acp.empty")
         if not self.ga:
-            ga, self.number = _engine.device_register(self.block, 0, self.size, self.color)
+            place = self.begin, self.size, self.color
+            ga, self.number = _engine.device_register(self.block, *place)
             self.ga = ga
             _global.add(self)
         return self.ga
 
     def close(self) -> None:
-        block, ga, self.block, self.ga = self.block, self.ga, None, 0
+        block, ga, self.block, self.ga, self.share = self.block, self.ga, None, 0, None
         if self.number and ga and block is not None:
             _end(block, ga, self.size, self.number)
 
@@ -239,13 +258,68 @@ def made(
     color = color_of(color, function)
     _end_dropped()
     size = max(prod(extent) * kind.itemsize, 1)
-    block = _engine.device_allocate(type, number, size, *place)
-    array = DeviceArray(_Memory(block, size, color), 0, extent + kind.shape, kind.base)
+    share = _share_of(type, number, size)
+    if share is None:
+        memory = _Memory(_engine.device_allocate(type, number, size, *place), size, color)
+    else:
+        memory = _Memory(share.block, size, color, 0, share.used, share)
+        share.used += -(-size // _APART) * _APART
+    array = DeviceArray(memory, memory.begin, extent + kind.shape, kind.base)
     if zeros and array.nbytes:
         part = bytes(min(array.nbytes, 1 << 20))
         for at in range(0, array.nbytes, len(part)):
             _engine.put(array.ga + at, part[: array.nbytes - at])
     return array
+
+
+def _share_of(type: int, number: int, size: int) -> _Share | None:
+    """Return the block that has room for a short array; None: it gets one of its own.
+
+    That is so with OpenCL, which has no parts of buffers everywhere, and where the driver chooses
+    the device each time.
+    """
+    if type == _OPENCL or number < 0 or size > _SHORT:
+        return None
+    share = _shares.get((type, number))
+    if share is None or share.used + size > _SHARED:
+        try:
+            share = _Share(_engine.device_allocate(type, number, _SHARED))
+        except HeapFullError:
+            return None
+        _shares[type, number] = share
+    return share
+
+
+def device_pointer(array: Any, device: object = "cuda") -> int:
+    """Return the address at which kernels of a device load and store an array of the host.
+
+    For flags in global memory that a kernel sets or looks at: an array of `acp.empty`, or an
+    `acp.view`. Its pages are pinned, and it is kept, until `finalize` or `reset`. DeviceError where
+    the driver cannot do that, as OpenCL's.
+    """
+    _engine.demand("device_pointer")
+    type, number, *_ = device_of(device, "device_pointer")
+    begin, size, _ = place_of(array, "device_pointer")
+    first, end = begin // _PAGE * _PAGE, -(-(begin + size) // _PAGE) * _PAGE
+    for kind, low, high, address, _ in _pinned:
+        if kind == type and low <= first and end <= high:
+            return address + begin - low
+        if kind == type and low < end and first < high:
+            raise Error(
+                "device_pointer: a part of its pages is pinned for another array; ask for the "
+                "pointer of the longer one first"
+            )
+    address = _engine.device_pin(type, number, first, end - first)
+    _pinned.append((type, first, end, address, array))
+    return address + begin - first
+
+
+@on_reset
+@on_close
+def _unpin() -> None:
+    while _pinned:
+        kind, first, *_ = _pinned.pop()
+        _engine.device_unpin(kind, first)
 
 
 def viewed(ga: Any, extent: tuple[int, ...], kind: Any) -> Any:

@@ -1,5 +1,7 @@
 """CUDA arrays, with a stand-in for the driver that checks every call."""
 
+import os
+
 import numpy as np
 import pytest
 import standin
@@ -65,6 +67,37 @@ def test_an_operation_starts_behind_the_stream_of_its_array(driver):
             acp.wait(handle)
             assert (target == value).all()
         array.free()
+
+
+def test_a_stream_goes_on_after_an_operation(driver):
+    array, target = standin.Array(np.zeros(1000, np.uint8)), acp.zeros(1000, np.uint8)
+    first, second = standin.stream(), standin.stream()
+    seven, nine = np.full(1000, 7, np.uint8), np.full(1000, 9, np.uint8)
+    driver.standin_hold(first)
+    array.stream = first
+    array.fill(seven)
+    handle = acp.iput(acp.query_ga(target), array)
+    acp.after(handle, second)  # returns, though the first stream stands still
+    array.stream = second
+    array.fill(nine)
+    driver.standin_go_on(first)
+    acp.wait(handle)
+    assert (target == 7).all()
+    acp.put(acp.query_ga(target), array)
+    assert (target == 9).all()
+    array.free()
+
+
+def test_kernels_reach_global_memory_of_the_host(driver):
+    flags = acp.zeros(1000, np.uint64)
+    pointer = acp.device_pointer(flags)
+    assert acp.device_pointer(flags[10:20]) == pointer + 80
+    array = standin.Array(np.full(2, 5, np.uint64))
+    standin.call(driver.cuMemcpyAsync, pointer + 16, array.address, 16, None)  # as a kernel stores
+    while flags[3] != 5:
+        os.sched_yield()
+    assert flags[1:5].tolist() == [0, 5, 5, 0]
+    array.free()
 
 
 def test_devices_are_listed_and_errors_are_the_drivers():

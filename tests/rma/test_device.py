@@ -228,6 +228,73 @@ def test_an_operation_starts_behind_the_stream_that_it_is_given():
     tensor.free()
 
 
+def test_a_stream_goes_on_after_an_operation():
+    tensor, target = far.Tensor(np.zeros(4096, np.uint8)), acp.zeros(4096, np.uint8)
+    ga, fill = acp.query_ga(target), far.library().far_fill
+    with acp.register_memory(tensor) as key:
+        for value, start in (
+            (1, lambda: acp.iput(ga, tensor, stream=1)),
+            (2, lambda: acp.copy(ga, acp.query_ga(key), 4096, stream=1)),
+            (3, lambda: acp.copy(acp.query_ga(key), ga, 4096, stream=1)),
+        ):
+            fill(0, 1, tensor.address, value, 4096, 30_000_000)
+            handle = start()
+            acp.after(handle, Stream(2))
+            fill(0, 2, tensor.address, 100, 4096, 0)  # behind the copy
+            acp.wait(handle)
+            far.library().far_synchronize(0, 2)
+            assert (tensor.numpy() == 100).all()
+            assert (target == min(value, 2)).all()
+        handle = acp.iput(ga, np.full(4096, 9, np.uint8))
+        acp.after(handle, 2)  # no device runs it: it is waited for
+        assert (target == 9).all()
+        acp.after(acp.HANDLE_NULL, None)
+        with pytest.raises(TypeError, match="no stream"):
+            acp.after(handle, False)
+        fill(0, 1, tensor.address, 1, 4096, 30_000_000)
+        handle = acp.iput(ga, tensor, stream=1)
+        with pytest.raises(acp.DeviceError, match="INVALID_STREAM"):
+            acp.after(handle, 77)
+        acp.wait(handle)
+    tensor.free()
+
+
+def test_short_arrays_share_a_block_which_goes_with_the_last():
+    def blocks():
+        return next(each for each in acp.devices() if each.name == "ext:1").blocks
+
+    before = blocks()
+    arrays = [acp.empty((3, k + 1), np.int16, device=(far.NUMBER, 1)) for k in range(20)]
+    for k, array in enumerate(arrays):
+        array.set(k + 100 * acp.rank())
+    assert blocks() == before + 1
+    places = acp.allgather([array.ga for array in arrays])[peer()]
+    for k, place in enumerate(places):
+        there = acp.remote(place, (3, k + 1), np.int16)
+        assert (there[:] == k + 100 * peer()).all()
+    acp.sync()
+    kept = arrays.pop(7)
+    place = kept.ga
+    arrays.pop().close()
+    arrays.clear()
+    acp.put(place, np.full((3, 8), -7, np.int16))
+    assert (kept.get() == -7).all()
+    assert blocks() == before + 1
+    long = acp.empty(1 << 20, np.uint8, device=(far.NUMBER, 1))  # has one of its own
+    assert blocks() == before + 2
+    long.close()
+    kept.close()
+    acp.empty(1 << 20, np.uint8, device=(far.NUMBER, 1)).close()  # dropped ones have ended by now
+    assert blocks() == before
+    acp.sync()
+
+
+def test_host_memory_has_an_address_in_kernels_or_it_is_said_why_not():
+    flag = acp.zeros(1, np.uint64)
+    with pytest.raises(acp.DeviceError, match="host memory has no address in kernels of ext"):
+        acp.device_pointer(flag, (far.NUMBER, 0))
+
+
 def test_a_copy_that_a_device_refuses_starts_behind_the_stream_too():
     tensor, host = far.Tensor(np.zeros(4096, np.uint8)), acp.zeros(4096, np.uint8)
     with (

@@ -60,6 +60,13 @@ acp_handle_t acp_device_iput(acp_lane *lane, acp_ga_t dst, acp_device_block *blo
                              acp_handle_t order);
 acp_handle_t acp_device_iget(acp_lane *lane, acp_device_block *block, uint64_t offset, acp_ga_t src, uint64_t size,
                              acp_handle_t order);
+/* Has what is put into a stream from now on start after the operation. ACP_E_BUSY: no device runs it for this process as
+ * one copy now, or the stream is of another kind: the caller waits for it. */
+int acp_device_after(acp_lane *lane, acp_handle_t handle, uint64_t stream, bool is_handle);
+/* Has devices of that kind reach host memory, of whole pages, until acp_device_unpin; *address: where it is for kernels.
+ * ACP_E_DRIVER: they cannot. */
+int acp_device_pin(acp_lane *lane, acp_device_place place, void *host, uint64_t size, uint64_t *address);
+void acp_device_unpin(acp_engine *engine, int32_t kind, void *host);
 /* What the lane's operations with device memory of this process start after: all that the program has put into that
  * stream before the call (0, the default, stands behind all that has none), or nothing of it. */
 void acp_device_stream(acp_lane *lane, uint64_t stream, bool handle, bool unordered);

@@ -2,6 +2,7 @@
  * leader, and the leader asks whether they are done: for a short while, then their kind rings. */
 #include "device_copies/op_device.h"
 #include "base/linux.h"
+#include "core/devices.h"
 #include "devices/device_mark.h"
 #include "device_copies/op_relay.h"
 #include "operations/op_table.h"
@@ -288,6 +289,7 @@ static void job_start(acp_lane *lane, struct device_job *job)
     int rc = job_begin(lane, job);
     if (rc == ACP_OK && job->copy.event) {
         pthread_mutex_lock(&e->lock);
+        job->runs = true;
         job->since = linux_now_ns();
         running_add(e, job);
         pthread_mutex_unlock(&e->lock);
@@ -337,10 +339,12 @@ static int event_look(acp_engine *e, struct device_job *job, struct device_event
 {
     if (!x->event)
         return KIND_OK;
+    pthread_mutex_lock(&e->copies.asking);
     int rc = x->kind->table->test(x->kind->state, x->event, fault);
     if (rc != KIND_BUSY)
         x->event = NULL;
-    else if (ask && x->kind->table->notify(x->kind->state, x->event, rung, e, fault) != KIND_OK)
+    pthread_mutex_unlock(&e->copies.asking);
+    if (rc == KIND_BUSY && ask && x->kind->table->notify(x->kind->state, x->event, rung, e, fault) != KIND_OK)
         job->mute = true;
     return rc;
 }
@@ -408,6 +412,32 @@ bool op_device_poll(acp_lane *lane)
     atomic_store(&e->copies.due, due);
     pthread_mutex_unlock(&e->lock);
     return any;
+}
+
+/* The copy of an operation that a device runs for this process, with its event: both stay while `asking` is held. */
+static const struct device_job *job_running(acp_engine *e, acp_handle_t handle)
+{
+    pthread_mutex_lock(&e->lock);
+    const struct op *op = op_table_find(e, handle);
+    const struct device_job *job = op && op->job && op->job->runs && op->job->copy.event ? op->job : NULL;
+    pthread_mutex_unlock(&e->lock);
+    return job;
+}
+
+int acp_device_after(acp_lane *lane, acp_handle_t handle, uint64_t stream, bool is_handle)
+{
+    acp_engine *e = lane->engine;
+    struct kind_fault fault = {0};
+    int rc = KIND_BUSY;
+    pthread_mutex_lock(&e->copies.asking);
+    const struct device_job *job = job_running(e, handle);
+    const struct device_kind *k = job ? job->copy.kind : NULL;
+    if (k && k->table->handles == is_handle) {
+        const struct device_end *end = job->sides[0].device.kind ? &job->sides[0].device : &job->sides[1].device;
+        rc = k->table->follow(k->state, job->copy.event, end->block->place, stream, &fault);
+    }
+    pthread_mutex_unlock(&e->copies.asking);
+    return rc == KIND_OK ? ACP_OK : rc == KIND_BUSY ? ACP_E_BUSY : device_kinds_fail(lane, rc, &fault);
 }
 
 void op_device_close(acp_engine *e)

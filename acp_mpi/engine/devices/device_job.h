@@ -33,6 +33,7 @@ struct device_job {
     struct device_event copy;     /* under way */
     struct device_side sides[2];  /* destination, source */
     uint64_t since; /* when the copy began, ns; 0: the kind rings when it is done */
+    bool runs;         /* the copy has begun: its event ends with `asking` held */
     bool mute;         /* its kind cannot ring */
     bool through_host; /* its device has refused the copy */
     bool overlaps;     /* through the host, part after part */

@@ -113,6 +113,26 @@ bool acp_device_list(acp_engine *e, uint32_t index, acp_device_info *out)
     return false;
 }
 
+int acp_device_pin(acp_lane *lane, acp_device_place place, void *host, uint64_t size, uint64_t *address)
+{
+    struct device_kind *k = device_kinds_open(lane, place.kind);
+    struct kind_place at = {.number = place.number};
+    struct kind_fault fault = {0};
+    if (!k)
+        return lane->fault.status;
+    if (!k->table->pin)
+        snprintf(fault.words, sizeof fault.words, "host memory has no address in kernels of %s", k->table->name);
+    int rc = k->table->pin ? k->table->pin(k->state, at, host, size, address, &fault) : KIND_CANNOT;
+    return rc == KIND_OK ? ACP_OK : device_kinds_fail(lane, rc, &fault);
+}
+
+void acp_device_unpin(acp_engine *e, int32_t kind, void *host)
+{
+    struct device_kind *k = device_kinds_opened(e, kind);
+    if (k && k->table->unpin)
+        k->table->unpin(k->state, host);
+}
+
 void device_kinds_close(acp_engine *e)
 {
     for (uint32_t i = 0; i < DEVICE_KINDS; i++) {

@@ -41,6 +41,9 @@ cdef extern from *:
     acp_handle_t acp_device_iput(acp_lane *, acp_ga_t, acp_device_block *, uint64_t, uint64_t, acp_handle_t)
     acp_handle_t acp_device_iget(acp_lane *, acp_device_block *, uint64_t, acp_ga_t, uint64_t, acp_handle_t)
     void acp_device_stream(acp_lane *, uint64_t, bint, bint)
+    int acp_device_after(acp_lane *, acp_handle_t, uint64_t, bint)
+    int acp_device_pin(acp_lane *, acp_device_place, void *, uint64_t, uint64_t *)
+    void acp_device_unpin(acp_engine *, int32_t, void *)
 
 
 cdef class DeviceBlock:
@@ -238,6 +241,46 @@ cdef int stream_leave(object stream) noexcept:
     if stream is not None and engine != NULL:
         acp_device_stream(lane0, 0, False, False)
     return 0
+
+
+def after(handle: Int, stream) -> None:
+    """Have what is put into `stream` from now on start after operation `handle`.
+
+    `stream`: as in `copy`. Returns at once where a device runs the operation for this process, as one copy; errors of it are
+    those of `wait`. Else waits until it is complete, and raises its error.
+    """
+    cdef uint64_t h = meant_by(handle, "after")
+    cdef int rc = ACP_E_BUSY
+    cdef bint queue = is_queue(stream)
+    number = -1 if stream is False else 0 if stream is None else (
+        stream.int_ptr if queue else stream_number(stream, "after"))
+    if number < 0:
+        raise TypeError(f"after: {stream!r} is no stream; give one, or None for the default one")
+    need("after")
+    if h and not h & 1:
+        rc = acp_device_after(lane0, h, number, queue)
+    if rc == ACP_E_DRIVER:
+        raise_device("after", lane0, 0)
+    if rc != ACP_OK:
+        wait(h)
+
+
+def device_pin(type: int, number: int, address: int, size: int) -> int:
+    """Have devices reach whole pages of the host; return where they are for kernels."""
+    cdef acp_device_place place
+    cdef uint64_t found = 0, at = address, n = size
+    need("device_pointer")
+    place.kind, place.number, place.context, place.stream = type, number, NULL, 0
+    if acp_device_pin(lane0, place, <void *><uintptr_t>at, n, &found) != ACP_OK:
+        raise_device("device_pointer", lane0, n)
+    return found
+
+
+def device_unpin(type: int, address: int) -> None:
+    """Undo `device_pin`."""
+    cdef uint64_t at = address
+    if engine != NULL:
+        acp_device_unpin(engine, type, <void *><uintptr_t>at)
 
 
 cdef uint64_t device_begun(str function, uint64_t ga, object side, uint64_t order, bint write, object given=None) except 0:

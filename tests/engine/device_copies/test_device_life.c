@@ -2,10 +2,12 @@
 #include "cluster/cluster.h"
 #include "base/linux.h"
 #include "core/devices.h"
+#include "devices/device_block.h"
 #include "core/state/peer.h"
 #include "peers/peer.h"
 #include "support/far.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -220,8 +222,15 @@ static acp_engine *process_start(uint32_t rank)
     return e;
 }
 
-/* The user is killed: `when` it has imported the block, copies, or is in the driver's call that imports. */
-enum { IMPORTED, COPYING, IMPORTING };
+/* The user is killed: `when` it has imported the block, copies, or is in the driver's call that imports, or lets go. */
+enum { IMPORTED, COPYING, IMPORTING, LETTING_GO, USER_ENDS };
+
+static void hang(void)
+{
+    step_done(USER);
+    while (pause())
+        continue;
+}
 
 static int hanging_import(void *state, const struct kind_ticket *ticket, int descriptor, struct kind_block *block,
                           struct kind_fault *fault)
@@ -231,22 +240,35 @@ static int hanging_import(void *state, const struct kind_ticket *ticket, int des
     (void)descriptor;
     (void)block;
     (void)fault;
-    step_done(USER);
-    while (pause())
-        continue;
+    hang();
     return KIND_FAILED;
+}
+
+static void hanging_release(void *state, struct kind_block *block)
+{
+    (void)state;
+    (void)block;
+    hang();
+}
+
+static void kind_replace(acp_engine *e, const struct kind *kind)
+{
+    for (uint32_t i = 0; i < DEVICE_KINDS; i++)
+        if (e->devices.kinds[i].table == far_kind())
+            e->devices.kinds[i].table = kind;
 }
 
 static void the_user(int when)
 {
     struct kind hangs = *far_kind();
-    hangs.import = hanging_import;
+    if (when == IMPORTING)
+        hangs.import = hanging_import;
+    else
+        hangs.release = hanging_release;
     acp_engine *e = process_start(USER);
     acp_lane *lane = acp_engine_lane(e);
-    if (when == IMPORTING) {
-        for (uint32_t i = 0; i < DEVICE_KINDS; i++)
-            if (e->devices.kinds[i].table == far_kind())
-                e->devices.kinds[i].table = &hangs;
+    if (when == IMPORTING || when == LETTING_GO) {
+        kind_replace(e, &hangs);
         far_set(0, 1, 1, 1, 0);
     }
     struct array mine = array_new(lane, 0, SIZE);
@@ -264,8 +286,16 @@ static void the_user(int when)
         pause();
 }
 
-static void the_owner(pid_t user)
+static void *killer(void *user)
 {
+    step_await(USER, 2);
+    kill(*(pid_t *)user, SIGKILL);
+    return NULL;
+}
+
+static void the_owner(pid_t user, int when)
+{
+    pthread_t thread;
     acp_engine *e = process_start(OWNER);
     acp_lane *lane = acp_engine_lane(e);
     struct array mine = array_new(lane, 0, SIZE);
@@ -274,23 +304,35 @@ static void the_owner(pid_t user)
     step_done(OWNER);
     step_await(USER, 1);
     CHECK(acp_segment_retire(lane, mine.ga, 0, &ticket) == ACP_OK);
-    kill(user, SIGKILL); /* the parent reaps it */
+    if (when == LETTING_GO)
+        CHECK(pthread_create(&thread, NULL, killer, &user) == 0);
+    else
+        kill(user, SIGKILL); /* the parent reaps it */
     CHECK(acp_segment_quiet(e, ticket, ACP_FOREVER) == ACP_OK);
     CHECK(acp_device_drop(e, mine.block, mine.number, ACP_FOREVER) == ACP_OK);
     acp_device_give(e, mine.block);
+    if (when == LETTING_GO)
+        CHECK(pthread_join(thread, NULL) == 0);
     acp_engine_close(e);
     acp_engine_free(e);
 }
 
-/* The owner is killed: operations fail, the import goes, and the process uses its own memory as before. */
-static void the_widow(void)
+/* The owner is killed: `when` it does nothing, is in the driver's call that exports another block, or waits for the
+ * user to let go. Operations fail, the import goes, and the process uses its own memory as before. */
+enum { IDLE, EXPORTING, DROPPING, OWNER_ENDS };
+
+static void the_widow(int when)
 {
+    acp_device_block *view = NULL;
+    uint64_t offset;
     acp_engine *e = process_start(USER);
     acp_lane *lane = acp_engine_lane(e);
     struct array mine = array_new(lane, 0, SIZE), other = array_new(lane, 0, SIZE);
     step_await(OWNER, 2);
     CHECK(complete(e, acp_copy(lane, mine.ga, stage->ga, SIZE, ACP_HANDLE_NULL)) == ACP_OK);
     CHECK(e->devices.import_count == 1);
+    if (when == DROPPING)
+        CHECK(acp_device_view(lane, stage->ga, SIZE, &view, &offset) == ACP_OK);
     far_set(0, 1, 1, 1, 200000000);
     acp_handle_t h = acp_copy(lane, mine.ga, stage->ga, SIZE, ACP_HANDLE_NULL);
     step_done(USER);
@@ -298,6 +340,12 @@ static void the_widow(void)
     CHECK(rc == ACP_OK || rc == ACP_E_LOST);
     struct peer *p = peer_of_slot(e, OWNER);
     while (!p->lost || e->devices.import_count) {
+        if (p->lost && view) {
+            far_set(0, 1, 1, 1, 0); /* the pages live as long as they are mapped */
+            CHECK(complete(e, acp_device_iput(lane, mine.ga, view, offset, SIZE, ACP_HANDLE_NULL)) == ACP_OK);
+            acp_device_give(e, view);
+            view = NULL;
+        }
         uint64_t old;
         acp_handle_t pending;
         acp_fetch(lane, ACP_ADD8, acp_starter(e, USER), 1, 0, &old, &pending);
@@ -313,13 +361,45 @@ static void the_widow(void)
     acp_engine_free(e);
 }
 
-static void the_killed(void)
+static int fatal_publish(void *state, const struct kind_block *block, struct kind_ticket *ticket, int *descriptor,
+                         struct kind_fault *fault)
 {
+    (void)state;
+    (void)block;
+    (void)ticket;
+    (void)descriptor;
+    (void)fault;
+    raise(SIGKILL);
+    return KIND_FAILED;
+}
+
+static void *killed_in_drop(void *pass)
+{
+    while (!atomic_load(&((struct device_pass *)pass)->ends))
+        usleep(200);
+    raise(SIGKILL);
+    return NULL;
+}
+
+static void the_killed(int when)
+{
+    struct kind dies = *far_kind();
+    dies.publish = fatal_publish;
     acp_engine *e = process_start(OWNER);
-    stage->ga = array_new(acp_engine_lane(e), 0, SIZE).ga;
+    acp_lane *lane = acp_engine_lane(e);
+    struct array mine = array_new(lane, 0, SIZE);
+    pthread_t thread;
+    stage->ga = mine.ga;
     step_done(OWNER);
     step_await(USER, 1);
-    raise(SIGKILL);
+    if (when == EXPORTING) {
+        kind_replace(e, &dies);
+        array_new(lane, 0, SIZE);
+    } else if (when == DROPPING) {
+        CHECK(pthread_create(&thread, NULL, killed_in_drop, mine.block->exports->pass) == 0);
+        array_end(lane, &mine);
+    }
+    raise(when == IDLE ? SIGKILL : SIGABRT);
 }
 
 static void reap(pid_t child, bool killed)
@@ -335,7 +415,7 @@ static void in_processes(int when, bool owner_dies)
     pid_t user = fork();
     if (user == 0) {
         if (owner_dies)
-            the_widow();
+            the_widow(when);
         else
             the_user(when);
         _exit(0);
@@ -343,9 +423,9 @@ static void in_processes(int when, bool owner_dies)
     pid_t owner = fork();
     if (owner == 0) {
         if (owner_dies)
-            the_killed();
+            the_killed(when);
         else
-            the_owner(user);
+            the_owner(user, when);
         _exit(0);
     }
     reap(user, !owner_dies);
@@ -362,10 +442,10 @@ int main(void)
 #else
     bool forks = true;
 #endif
-    for (int when = IMPORTED; forks && when <= IMPORTING; when++)
+    for (int when = IMPORTED; forks && when < USER_ENDS; when++)
         in_processes(when, false);
-    if (forks)
-        in_processes(0, true);
+    for (int when = IDLE; forks && when < OWNER_ENDS; when++)
+        in_processes(when, true);
     in_one_process(ACP_PATH_ANY, 1, one_step_where_it_can);
     in_one_process(ACP_PATH_ANY, 1, released_while_others_copy);
     in_one_process(ACP_PATH_OWNER, 1, released_while_others_copy);
