@@ -53,7 +53,8 @@ static uint64_t mask_of(uint64_t word, uint64_t from, uint64_t to)
 /* The first granule that may go back: the one before may be pinned in part. */
 static uint64_t unpinned(const struct heap *h)
 {
-    return h->head->pinned ? h->head->pinned + 1 : 0;
+    uint64_t pinned = h->head->pinned, last = last_granule(h); /* whatever a wild pointer has written there */
+    return !pinned ? 0 : pinned < last ? pinned + 1 : last;
 }
 
 /* Whole granules inside a free block that hold none of its words. */
@@ -69,6 +70,13 @@ static void interior(const struct heap *h, uint64_t low, uint64_t high, uint64_t
         *to = last_granule(h);
     if (*to < *from)
         *to = *from;
+}
+
+/* The end of a block, whatever stands in its head by now. */
+static uint64_t end_of(const struct heap *h, uint64_t at)
+{
+    uint64_t size = heap_block_size(h, at);
+    return size < h->end - at ? at + size : h->end;
 }
 
 /* Committed ones that may go back. */
@@ -206,7 +214,7 @@ static uint64_t candidate(const struct heap *h)
                 if (at % 16 || at < h->first || at > h->end - BLOCK_LEAST ||
                     heap_block_size(h, at) > h->end - at)
                     return 0;
-                if (granules_in(h, at, at + heap_block_size(h, at)) * GRANULE >= SWEPT)
+                if (granules_in(h, at, end_of(h, at)) * GRANULE >= SWEPT)
                     return at;
             }
         }
@@ -218,7 +226,7 @@ static uint64_t candidate(const struct heap *h)
  * meanwhile. */
 static void next_batch(const struct heap *h, uint64_t at, uint64_t *from, uint64_t *to)
 {
-    interior(h, at, at + heap_block_size(h, at), from, to);
+    interior(h, at, end_of(h, at), from, to);
     while (*from < *to && !(h->head->granules[*from / 64] >> *from % 64))
         *from = *from / 64 * 64 + 64;
     if (*from < *to)

@@ -196,6 +196,21 @@ static void what_is_wanted_again_stays(struct actor *a)
     CHECK(check_heap(a) == 0 && heap_pages_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK);
 }
 
+/* How much of it never goes back: more than there is. */
+static void a_wrong_number_of_pinned_granules(struct actor *a)
+{
+    struct heap_head *head = a->heap.head;
+    uint64_t was = head->pinned, wrong[] = {1000, UINT64_MAX - 7, (uint64_t)1 << 60, 0x2020202020202020};
+    for (uint32_t i = 0; i < 4; i++) {
+        uint64_t block = take(a, 4 << 20);
+        CHECK(block && give(a, block) == ACP_OK);
+        head->pinned = wrong[i];
+        CHECK(heap_pages_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK);
+        head->pinned = was;
+        CHECK(heap_pages_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK && check_heap(a) == 0);
+    }
+}
+
 /* The map of the last lists names one that there is not. */
 static void a_map_that_is_written_over_is_swept(struct actor *a)
 {
@@ -339,6 +354,7 @@ int main(void)
     what_a_sweeper_has_comes_back(&a);
     what_is_wanted_again_stays(&a);
     a_map_that_is_written_over_is_swept(&a);
+    a_wrong_number_of_pinned_granules(&a);
     last_block_is_found(&a);
     little_is_wasted(&a);
     actor_end(&a);
