@@ -151,7 +151,7 @@ static void pass_over(struct pair_ring *ring, struct ring_line *lines)
     if (pair_ring_state(lines, at, &size) == RING_FULL)
         return;
     if (stamp != gone_stamp(at) || !pair_ring_unseal(line->tag, &next) || next - at > RING_LINES)
-        next = next_full(lines, at + 1, at + RING_LINES);
+        next = next_full(lines, at, at + RING_LINES);
     if (next == at + RING_LINES)
         __atomic_compare_exchange_n(&line->stamp, &stamp, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
     else if (__atomic_load_n(&line->stamp, __ATOMIC_SEQ_CST) == stamp) /* else it has come meanwhile */
@@ -246,7 +246,7 @@ static void report_gap(struct hold *hold, struct peer *to)
     if (is_copying(__atomic_load_n(&s->ring->copying, __ATOMIC_ACQUIRE), filled))
         return; /* maybe from there */
     at = known || !filled ? at : filled - 1;
-    uint64_t next = known ? next_full(s->lines, at + 1, filled) : filled;
+    uint64_t next = known ? next_full(s->lines, at, filled) : filled;
     bool told = !filled || end_receives(hold, to, hold->lane->engine->rank);
     if (!told) {
         struct ring_line *line = &s->lines[at % RING_LINES];

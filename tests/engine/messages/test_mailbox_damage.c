@@ -379,6 +379,11 @@ static void a_short_message_that_is_missing_before_another(void)
     for (uint32_t i = 0; i < 2; i++)
         CHECK(take_message(lane, 1, TAG, in, 8).size == 8 && !memcmp(in, out + i, 8));
     struct pair_ring *ring = &box()->rings.rings[1];
+    uint64_t at;
+    CHECK(pair_ring_unseal(ring->taken, &at));
+    ring->copying = at; /* another thread does that */
+    owner()->up->doubt(owner());
+    CHECK(ring->copying == at);
     ring->copying = (uint64_t)1 << 40; /* what it writes there does not keep lines from the sender */
     owner()->up->doubt(owner());
     CHECK(!ring->copying && acp_send_short(acp_engine_lane(cluster.engines[1]), 0, &m, out));

@@ -4,6 +4,7 @@
 #include "cluster/relayed.h"
 #include "base/libcrypto.h"
 #include "peers/peer.h"
+#include "transport/keepalive.h"
 #include "transport/link_cache.h"
 
 #define RANKS 4u
@@ -146,6 +147,25 @@ static void quiet(struct cluster *c)
     UNTIL(all_arrived(c->engines[1]));
 }
 
+/* What is due on other links does not resume it, nor end it. */
+static void at_rest_nothing_is_due(void)
+{
+    struct cluster c;
+    start(&c, 2, 1);
+    acp_engine *e = c.engines[0];
+    add(e, 1);
+    quiet(&c);
+    let_both_rest(e, c.engines[1]);
+    pthread_mutex_lock(&e->lock);
+    for (uint32_t i = 0; i < 3; i++) {
+        e->tcp.links->retry_at = 0; /* a link that is lost would be called by now */
+        keepalive_tick(&e->lanes[LANE_LOCKED], 0);
+        CHECK(e->tcp.links && e->tcp.links->resting && !e->tcp.links->wire);
+    }
+    pthread_mutex_unlock(&e->lock);
+    relayed_stop(&c, proxies);
+}
+
 /* In turns: one end lets it rest; both do before either hears of that; one does while a frame of the other, which is
  * in the network, cannot be taken any more. Then either end, with a new connection, goes on. */
 static void closings(void)
@@ -251,6 +271,7 @@ int main(void)
         closings();
     }
     cluster_links = ACP_LINKS_MAC;
+    at_rest_nothing_is_due();
     all_with_all();
     an_outage_at_rest();
     the_dead_are_noticed(true);
