@@ -1,6 +1,7 @@
 """OpenCL for tests, where pyopencl and a driver are installed."""
 
 import functools
+import warnings
 
 import pytest
 
@@ -24,6 +25,27 @@ def queue():
     import pyopencl as cl
 
     return cl.CommandQueue(context())
+
+
+def program():
+    """Return a built program with a kernel `add`, which adds 1 to what an array of int has."""
+    import pyopencl as cl
+
+    text = "kernel void add(global int *a) { a[get_global_id(0)] += 1; }"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the compiler
+        return cl.Program(context(), text).build()
+
+
+def needs_kernels():
+    """Skip the test where OpenCL builds no kernel, as PoCL does not on some processors."""
+    context()
+    import pyopencl as cl
+
+    try:
+        program()
+    except cl.Error as reason:
+        pytest.skip(f"OpenCL builds no kernel here: {str(reason)[:200]}")
 
 
 class Held:
