@@ -225,26 +225,25 @@ class Collectives:
             raise
 
     def short_fold(self, kind: str, x: Any, op: Any, out: Any) -> tuple[bytes, Any]:
-        """Return the plan of a call like an earlier one, of arrays that go with it, and `out`.
+        """Return the plan of a call like an earlier one, of arrays that go with it, and its `out`.
 
-        The plan is empty where there is none.
+        Where there is none it is empty, and `out` as given.
         """
         import numpy
 
-        if type(x) is not numpy.ndarray or type(op) is not str:
+        if type(x) is not numpy.ndarray or x.nbytes > SHORT or type(op) is not str:
             return b"", out
-        if out is None:
-            out = numpy.empty_like(x)
-        elif type(out) is not numpy.ndarray:
+        place = numpy.empty(x.shape, x.dtype) if out is None else out
+        if type(place) is not numpy.ndarray:
             return b"", out
         members = _engine.membership()
         if members != self._members:
             self._members, self._plans = members, {}
-        key = kind, op, x.dtype, x.shape, out.dtype, out.shape
+        key = kind, op, x.dtype, x.shape, place.dtype, place.shape
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._plans[key] = self._plan(kind, x, op, out)
-        return (plan if out.flags.writeable else b""), out
+            plan = self._plans[key] = self._plan(kind, x, op, place)
+        return (plan, place) if plan and place.flags.writeable else (b"", out)
 
     def _plan(self, kind: str, x: Any, op: Any, out: Any) -> bytes:
         if not (_is_short(x) and _is_short(out) and x.shape == out.shape and x.dtype == out.dtype):
