@@ -57,6 +57,7 @@ class Reception(threading.Thread):
                     if (rank := door.wait()) == _END:
                         return
                     self._clients.append(Client(rank))
+                    self._server.meet(rank)
                 except acp.PeerLostError:  # any rank's death ends a receive from whoever comes
                     self._refresh()
                 door = acp.irecv(tag=TAG)
@@ -85,6 +86,8 @@ class Reception(threading.Thread):
                 self._server.forget(client)
             else:
                 self._server.lose(client.rank, "has closed its delegate")
+                if any(other.rank == client.rank for other in self._clients):  # and come again
+                    self._server.meet(client.rank)
             os.eventfd_write(self.changed, 1)
             return
         if heard is None:

@@ -17,7 +17,7 @@ from acp_mpi.util import lifecycle
 from acp_mpi.util.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
     from typing import SupportsIndex, Unpack
 
@@ -128,6 +128,47 @@ class Delegate:
         """Give a file of several parts its place; ValueError if one is missing."""
         name = _path(path)
         return self._begin("commit", f"commit of {name}", name, after=after)
+
+    def checkpoint(
+        self,
+        name: str | os.PathLike[str],
+        items: Mapping[str, Any],
+        step: SupportsIndex,
+        *,
+        after: DelegateRequest | None = None,
+    ) -> DelegateRequest:
+        """Keep `items`, arrays and containers, in the folder `name`; all ranks of the job do.
+
+        The k-th of each rank belong together, of the same `step`. Arrays may change when `copied()`
+        returns, containers are read by this call; `wait()`: what the ranks of this node gave is on
+        disk. The folder keeps two steps that are whole, and is one that all nodes see.
+        """
+        from acp_mpi.delegates import states
+
+        share = states.share_of(self, _path(name), items, step)
+        text = f"checkpoint of {_path(name)}, step {share.command.key.step}"
+        return self._begin(
+            "checkpoint", text, _path(name), share.command, after=after, keep=share.keep
+        )
+
+    def restore(
+        self,
+        name: str | os.PathLike[str],
+        items: Mapping[str, Any],
+        *,
+        at: Mapping[str, int] | None = None,
+        shape: Mapping[str, Sequence[int]] | None = None,
+    ) -> int:
+        """Fill `items` with what the newest whole checkpoint in `name` has; return its step.
+
+        All ranks of the job call it, and all get the same step. An array of which `at` and `shape`
+        are given is, from element `at` on, a part of the array of that shape that the ranks had,
+        one after the other. FileNotFoundError: there is none; ValueError, TypeError: it has other
+        arrays. A container gets the contents in place of its own; objects are unpickled.
+        """
+        from acp_mpi.delegates import states
+
+        return states.restore(self, _path(name), items, at or {}, shape or {})
 
     def call(
         self, name: str, *arguments: Any, after: DelegateRequest | None = None

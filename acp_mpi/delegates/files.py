@@ -6,6 +6,7 @@ one path come one after the other.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from math import prod
@@ -42,10 +43,21 @@ def pieces(ga: int, nbytes: int, *, read: bool) -> Iterator[tuple[int, memoryvie
             _engine.put(ga + at, piece)
 
 
-def _write(descriptor: int, data: memoryview, at: int) -> None:
+def write_all(descriptor: int, data: memoryview, at: int) -> None:
+    """Write all of it."""
     while data:
         done = os.pwrite(descriptor, data, at)
         data, at = data[done:], at + done
+
+
+def take_place(path: str) -> None:
+    """Rename what has been written as `path.part`, so that it stays."""
+    os.rename(f"{path}.part", path)
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _open_part(path: str) -> int:
@@ -118,10 +130,10 @@ class File:
         """Write a part, from `data` or from where it lies."""
         begin = self._begin + part.at * part.width
         if data is not None:
-            _write(self._descriptor, data, begin)
+            write_all(self._descriptor, data, begin)
         elif part.nbytes:
             for at, piece in pieces(part.ga, part.nbytes, read=True):
-                _write(self._descriptor, piece, begin + at)
+                write_all(self._descriptor, piece, begin + at)
         copied()
         os.fdatasync(self._descriptor)
 
@@ -142,20 +154,16 @@ class File:
             raise self.error
         try:
             os.fsync(self._descriptor)
-            os.rename(f"{self.path}.part", self.path)
+            take_place(self.path)
         except OSError:
             self.drop()
             raise
         os.close(self._descriptor)
-        folder = os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
     def drop(self) -> None:
         """Remove what is there of it."""
-        os.unlink(f"{self.path}.part")
+        with contextlib.suppress(FileNotFoundError):  # it has taken its place
+            os.unlink(f"{self.path}.part")
         os.close(self._descriptor)
 
 
@@ -249,7 +257,7 @@ def load(path: str, ga: int, nbytes: int, dtype: Any, at: int) -> None:
             )
         if nbytes:
             for offset, piece in pieces(ga, nbytes, read=False):
-                _read(file.fileno(), piece, begin + at * width + offset, path)
+                read_all(file.fileno(), piece, begin + at * width + offset, path)
 
 
 def _check_head(path: str, file: Any, dtype: Any) -> tuple[int, int]:
@@ -275,7 +283,8 @@ def _check_head(path: str, file: Any, dtype: Any) -> tuple[int, int]:
     return begin, size
 
 
-def _read(descriptor: int, into: memoryview, at: int, path: str) -> None:
+def read_all(descriptor: int, into: memoryview, at: int, path: str) -> None:
+    """Read as much as there is room for."""
     while into:
         done = os.preadv(descriptor, [into], at)
         if not done:

@@ -17,7 +17,7 @@ import time
 from collections import deque
 from functools import reduce
 
-from acp_mpi.delegates import files
+from acp_mpi.delegates import checkpoints, files, generations
 from acp_mpi.delegates.frames import COPIED, DONE, FAILED, portable
 from acp_mpi.delegates.meetings import Call, Meeting, Meetings, Work
 from acp_mpi.engine import _engine
@@ -26,6 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
 
+    from acp_mpi.delegates.generations import Item, Key, Share
     from acp_mpi.delegates.memory import Part
 
     class Client(Protocol):
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 
 
 _LANES = {"copy": 1, "files": 2, "call": 1, "meet": 1}  # and how many threads each has
-_OF_FILES = ("load", "save", "commit", "drop")
+_OF_FILES = ("load", "save", "commit", "drop", "checkpoint", "abandon", "wholes", "check", "fill")
+_WAITS = object()  # in place of a result: for other ranks
 
 
 class Job:
@@ -46,11 +48,22 @@ class Job:
         self.client, self.number, self.name, self.arguments = client, number, name, arguments
         self.path: str | None = arguments[0] if name in _OF_FILES else None
         self.before: list[Job] = []
+        self.source: list[Part] | list[Item] = []  # of what may be copied
+        if name == "save" and arguments[2]:
+            self.source = [arguments[1]]
+        elif name == "checkpoint":
+            self.source = arguments[1].items
         self.copy: mmap.mmap | None = None
-        self.data: memoryview | None = None  # of it
+        self.data: list[memoryview] | None = None  # of it
         self.held = 0  # bytes of `data`, or to come
         self.given: bytes | int | None = None  # to a collective
         self.over = False
+        self.waits = False  # for other ranks
+
+    @property
+    def size(self) -> int:
+        """Bytes of what may be copied."""
+        return sum(part.nbytes for part in self.source)
 
 
 class Spares:
@@ -94,6 +107,7 @@ class Server:
         self._jobs: dict[tuple[Client, int], Job] = {}
         self._last: dict[str, Job] = {}  # of a path
         self._files = files.Files()
+        self._checkpoints = checkpoints.Checkpoints()
         self._ending = False
         self._commands = self._read = self._written = 0
         self._threads = [
@@ -114,7 +128,7 @@ class Server:
             self._come_to(job, Call(*arguments), after)
             return
         with self._changed:
-            self._commands += name != "drop"
+            self._commands += name not in ("drop", "abandon")
             if after is not None and (earlier := self._jobs.get((client, after))):
                 job.before.append(earlier)
             if job.path is not None:
@@ -150,7 +164,7 @@ class Server:
     def _lane(self, job: Job) -> str | None:
         if job.path is None:
             return "call" if job.name == "call" else None
-        if job.name == "save" and job.arguments[2] and job.arguments[1].nbytes <= self._memory:
+        if job.source and job.size <= self._memory:
             return "copy"
         return "files"
 
@@ -180,13 +194,6 @@ class Server:
             if not job.over:
                 self._end(job, FAILED, meeting.failed)
 
-    def lose(self, rank: int, why: str) -> None:
-        """Give up the collectives to which a rank will not come."""
-        with self._changed:
-            meetings = list(self._meetings.lose(rank, why))
-        for meeting in meetings:
-            self._give_up(meeting)
-
     def _statistics(self) -> tuple[Any, ...]:
         return (
             self._commands, self._read, self._written, len(self._jobs) - 1, self._held,
@@ -201,7 +208,7 @@ class Server:
     def _next(self, lane: str) -> Any:
         queue = self._lanes[lane]
         if lane == "copy":  # in order: others wait behind one that is too long for what is left
-            fits = queue and queue[0].arguments[1].nbytes + self._held <= self._memory
+            fits = queue and queue[0].size + self._held <= self._memory
             return queue.popleft() if fits else None
         for job in queue:
             if all(earlier.over for earlier in job.before):
@@ -213,11 +220,11 @@ class Server:
         while True:
             with self._changed:
                 while (job := self._next(lane)) is None:
-                    if self._ending and not self._jobs:
+                    if self._ending and all(job.waits for job in self._jobs.values()):
                         return
                     self._come[lane].wait()
                 if lane == "copy":
-                    job.held = job.arguments[1].nbytes
+                    job.held = job.size
                     self._held += job.held
             try:
                 if lane == "copy":
@@ -229,7 +236,10 @@ class Server:
                 result, kind = getattr(self, f"_do_{job.name}")(job, *job.arguments), DONE
             except BaseException as error:
                 result, kind = portable(_with_path(error, job.path)), FAILED
-            self._end(job, kind, result)
+            if result is _WAITS:
+                self._set_aside(job)
+            else:
+                self._end(job, kind, result)
 
     def _end(self, job: Job, kind: int, result: Any) -> None:
         with self._changed:
@@ -240,26 +250,46 @@ class Server:
             job.client.answer(job.number, FAILED, portable(error))
 
     def _over(self, job: Job) -> None:
-        self._held -= job.held
-        if job.copy is not None:
-            self._spares.give_back(job.copy)
-        job.held, job.copy, job.data, job.before, job.over = 0, None, None, [], True
+        job.over = True
+        self._let_go(job)
         self._jobs.pop((job.client, job.number), None)
-        if job.path is not None and self._last.get(job.path) is job:
-            del self._last[job.path]
+        self._wake()
+
+    def _wake(self) -> None:
         for lane, queue in self._lanes.items():
             if queue or self._ending:  # it may have waited for this
                 self._come[lane].notify_all()
 
+    def _let_go(self, job: Job) -> None:
+        self._held -= job.held
+        if job.copy is not None:
+            self._spares.give_back(job.copy)
+        job.held, job.copy, job.data, job.before = 0, None, None, []
+        if job.path is not None and self._last.get(job.path) is job:
+            del self._last[job.path]
+
+    def _set_aside(self, job: Job) -> None:
+        """Its own part is done: others of the same path begin, and it ends with one of them."""
+        with self._changed:
+            job.waits = True
+            self._let_go(job)
+            for other in self._jobs.values():
+                if other.path == job.path and job in other.before:
+                    other.before.remove(job)
+            self._wake()
+
     def _copy(self, job: Job) -> None:
-        part = job.arguments[1]
-        if part.nbytes:
+        job.data = []
+        free = memoryview(b"")
+        if job.size:
             with self._changed:
-                job.copy = self._spares.take(part.nbytes)
-            job.data = memoryview(job.copy)[: part.nbytes]
-            _engine.get(part.ga, job.data)
-        else:
-            job.data = memoryview(b"")
+                job.copy = self._spares.take(job.size)
+            free = memoryview(job.copy)
+        for part in job.source:
+            job.data.append(free[: part.nbytes])
+            free = free[part.nbytes :]
+            if part.nbytes:
+                _engine.get(part.ga, job.data[-1])
         self._queue("files", job)
         job.client.answer(job.number, COPIED, None)
 
@@ -268,7 +298,8 @@ class Server:
             if job.data is None:
                 job.client.answer(job.number, COPIED, None)
 
-        self._files.save(job.client, path, part, job.data, copied)
+        data = None if job.data is None else job.data[0]
+        self._files.save(job.client, path, part, data, copied)
         with self._changed:
             self._written += part.nbytes
 
@@ -282,6 +313,42 @@ class Server:
 
     def _do_drop(self, job: Job, path: str, client: Client) -> None:
         self._files.drop(path, client)
+
+    def _do_checkpoint(self, job: Job, folder: str, share: Share) -> object:
+        over = self._checkpoints.save(job, folder, share, job.data)
+        if job.data is None:
+            job.client.answer(job.number, COPIED, None)
+        with self._changed:
+            self._written += job.size
+        return self._tell(over, job)
+
+    def _do_abandon(self, job: Job, folder: str, rank: int) -> None:
+        self._tell(self._checkpoints.abandon(folder, rank), job)
+
+    def _tell(self, over: list[checkpoints.Outcome], job: Job) -> object:
+        """End jobs with their errors; return, or raise, the outcome of one of them."""
+        mine: list[Exception | None] = [error for one, error in over if one is job]
+        for other, error in over:
+            if other is not job:
+                self._end(other, *((DONE, None) if error is None else (FAILED, portable(error))))
+        if mine and mine[0] is not None:
+            raise mine[0]
+        return None if mine else _WAITS
+
+    @staticmethod
+    def _do_wholes(job: Job, folder: str) -> list[tuple[Any, ...]]:
+        return [tuple(whole.key) for whole in generations.wholes(folder)]
+
+    @staticmethod
+    def _do_check(job: Job, folder: str, *asked: Any) -> list[tuple[int, ...]] | None:
+        return generations.check(folder, *asked)
+
+    def _do_fill(
+        self, job: Job, folder: str, key: Key, place: int, count: int, items: list[Item]
+    ) -> None:
+        generations.fill(folder, key, place, count, items)
+        with self._changed:
+            self._read += sum(item.nbytes for item in items)
 
     @staticmethod
     def _do_call(job: Job, name: str, arguments: tuple[Any, ...]) -> Any:
@@ -302,8 +369,23 @@ class Server:
                     self._over(job)
                 elif job.name == "save":  # it is being done
                     paths.add(job.arguments[0])
-        for number, path in enumerate(paths):
-            self.command(_Nobody(), number, ("drop", None, (path, client)))
+        for path in paths:
+            self.command(_Nobody(), 0, ("drop", None, (path, client)))
+
+    def meet(self, rank: int) -> None:
+        """Note that a rank may give commands, again perhaps."""
+        self._checkpoints.gone.pop(rank, None)
+
+    def lose(self, rank: int, why: str) -> None:
+        """Give up collectives and checkpoints that others wait for a rank in."""
+        self._checkpoints.gone[rank] = why
+        with self._changed:
+            meetings = list(self._meetings.lose(rank, why))
+            folders = {job.path for job in self._jobs.values() if job.name == "checkpoint"}
+        for meeting in meetings:
+            self._give_up(meeting)
+        for folder in folders:
+            self.command(_Nobody(), 0, ("abandon", None, (folder, rank)))
 
     def drain(self) -> None:
         """Finish what has come, and end the threads."""
@@ -314,6 +396,7 @@ class Server:
         for thread in self._threads:
             thread.join()
         self._files.close()
+        self._checkpoints.close()
 
 
 class _Nobody:

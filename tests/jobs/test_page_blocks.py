@@ -44,7 +44,7 @@ RUN = {  # page -> how many of its blocks run here
     "docs/c_interface.md": 3,
     "docs/channels.md": 2,
     "docs/containers.md": 2,
-    "docs/delegates.md": 1,
+    "docs/delegates.md": 2,
     "docs/joining.md": 5,
     "docs/macprun.md": 2,
 }
@@ -127,11 +127,16 @@ def test_groups_that_a_program_starts_are_as_joining_shows(shell, tmp_path):
 
 
 def test_the_program_of_delegates_writes_its_files(shell, tmp_path):
-    (program,) = runnable("docs/delegates.md", "python")
+    program, goes_on = runnable("docs/delegates.md", "python")
     (tmp_path / "app.py").write_text(program)
     shell(shlex.join(launch.mpiexec(2)) + " python app.py\n")
     for rank in (0, 1):
         assert (np.load(tmp_path / f"field{rank}-90.npy") == 91.0).all()
+    goes_on += "    print(first, items['field'][0, 0])\n"
+    (tmp_path / "app.py").write_text(goes_on)
+    for shown in ("0 780.0", "40 780.0"):
+        output = shell(shlex.join(launch.mpiexec(2)) + " python app.py\n")
+        assert output.count(shown) == 2, output
 
 
 def test_groups_meet_at_the_rendezvous_of_joining(shell, tmp_path):

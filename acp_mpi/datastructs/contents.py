@@ -1,0 +1,88 @@
+"""All that a container holds as one array, and back: what is kept of it in a file."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy
+
+from acp_mpi.datastructs.container import Container
+from acp_mpi.datastructs.counter import Counter
+from acp_mpi.datastructs.elements import dtype_of, pack_many
+from acp_mpi.datastructs.hashed import Hashed
+from acp_mpi.datastructs.list import List
+from acp_mpi.datastructs.map import Map
+from acp_mpi.datastructs.multiset import MultiSet
+from acp_mpi.datastructs.sequence import Sequence
+from acp_mpi.engine import _engine
+
+
+def dtype_of_contents(container: Container) -> Any:
+    """Return the type of the array that `contents_of` returns; None: a pickle, as bytes.
+
+    Keys with values are a structure. TypeError for a container without contents, as a workspace.
+    """
+    if isinstance(container, Counter):
+        return numpy.dtype("q")
+    if isinstance(container, Sequence | List):
+        element: _engine.Element = container._element
+        return dtype_of(element) if element.width or isinstance(container, Sequence) else None
+    if not isinstance(container, Hashed):
+        raise TypeError(f"{container!r:.60} cannot be read as a whole; give the bytes themselves")
+    keys, values = container._key_codec.element, container._value_codec.element
+    if keys is None or values is None:
+        return None
+    if not values.width:
+        return dtype_of(keys)
+    return numpy.dtype([("key", dtype_of(keys)), ("value", dtype_of(values))])
+
+
+def contents_of(container: Any) -> Any:
+    """Return all that it holds, as an array, or as a pickle in an array of bytes."""
+    kind = dtype_of_contents(container)
+    if isinstance(container, Counter):
+        return numpy.array([container.read()], kind)
+    if kind is None:
+        whole = dict(container.items()) if isinstance(container, Map | MultiSet) else [*container]
+        return numpy.frombuffer(bytearray(pickle.dumps(whole, 5)), "u1")
+    if not isinstance(container, Hashed):
+        values = container[:] if isinstance(container, Sequence) else [*container]
+        return _packed(container._element, values, kind)
+    if kind.names != ("key", "value") or not isinstance(container, Map | MultiSet):
+        return _packed(container._key_codec.element, [*container], kind)
+    pairs = list(container.items())
+    array = numpy.empty(len(pairs), kind)
+    for i, codec in enumerate((container._key_codec, container._value_codec)):
+        name = kind.names[i]
+        array[name] = _packed(codec.element, [pair[i] for pair in pairs], kind[name])
+    return array
+
+
+def _packed(element: Any, values: Any, kind: Any) -> Any:
+    count, data = pack_many(element, values, "contents")
+    array = numpy.empty(count, kind)
+    array.view("u1")[:] = numpy.frombuffer(data, "u1")
+    return array
+
+
+def put_contents(container: Any, array: Any) -> None:
+    """Have it hold what `contents_of` has returned, in place of what it holds.
+
+    A pickle is read: it is to come from a source that may run code here.
+    """
+    kind = dtype_of_contents(container)
+    if isinstance(container, Counter):
+        container.reset(int(array[0]))
+        return
+    whole = pickle.loads(array) if kind is None else array
+    if not isinstance(container, Hashed):
+        container.assign(whole)
+        return
+    container.clear()
+    if kind is None or kind.names != ("key", "value"):
+        container.update(whole)
+    elif isinstance(container, Map):
+        container.update(*(numpy.ascontiguousarray(whole[name]) for name in kind.names))
+    else:
+        container.update(dict(zip(whole["key"].tolist(), whole["value"].tolist(), strict=True)))
