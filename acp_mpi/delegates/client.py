@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from acp_mpi.comm.collectives.signatures import Op
     from acp_mpi.delegates.collectives import How
     from acp_mpi.delegates.requests import DelegateRequest
+    from acp_mpi.job.join import Group
 
 _current: dict[bool, Delegate] = {}  # of this process: `local`, or not
 _lock = threading.Lock()
@@ -83,18 +84,20 @@ class Delegate:
         out: Any,
         *,
         at: int = 0,
+        key: str | None = None,
         after: DelegateRequest | None = None,
     ) -> DelegateRequest:
         """Read a file into `out`: an array, a key, a remote array, or (address, bytes).
 
         A `.npy` file has elements of the type of `out`, and is read from element `at` on; others
-        are bytes, and `at` counts elements of `out`. Nothing is written before type and length are
-        found right. `out` may be memory of a device; this call waits then for what that is to do.
+        are bytes, and `at` counts elements of `out`. `key` is a dataset of HDF5. Nothing is written
+        before type and length are found right. `out` may be memory of a device; this call waits
+        then for what that is to do.
         """
         name = _path(path)
         ga, nbytes, dtype, _, keep = place_of(out, "load", write=True)
         return self._begin(
-            "load", f"load of {name}", name, ga, nbytes, dtype, at, after=after, keep=keep
+            "load", f"load of {name}", name, ga, nbytes, dtype, at, key, after=after, keep=keep
         )
 
     def save(
@@ -105,6 +108,7 @@ class Delegate:
         at: int = 0,
         shape: Sequence[int] | None = None,
         parts: int | None = None,
+        key: str | None = None,
         snapshot: bool = True,
         after: DelegateRequest | None = None,
     ) -> DelegateRequest:
@@ -119,7 +123,7 @@ class Delegate:
         name = _path(path)
         ga, nbytes, dtype, extent, keep = place_of(x, "save", write=False)
         whole = None if shape is None else tuple(map(int, shape))
-        part = Part(ga, nbytes, dtype, extent, at, whole, parts)
+        part = Part(ga, nbytes, dtype, extent, at, whole, parts, key)
         return self._begin("save", f"save of {name}", name, part, snapshot, after=after, keep=keep)
 
     def commit(
@@ -177,6 +181,24 @@ class Delegate:
         if not all(str(name).partition(":")):
             raise ValueError(f'call: {name!r:.60} is not "module:function"')
         return self._begin("call", f"call of {name}", name, arguments, after=after)
+
+    def spawn(
+        self,
+        command: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        n: int = 1,
+        *,
+        after: DelegateRequest | None = None,
+        **how: Any,
+    ) -> DelegateRequest:
+        """Start a group that joins this job, as `acp.spawn_group`; `wait()` returns the Group.
+
+        `how`: the keywords of `spawn_group`.
+        """
+        how["env"] = {"ACP_SERVICE": "0", **(how.get("env") or {})}
+        how["wdir"] = os.path.abspath(os.fsdecode(how.get("wdir") or os.curdir))
+        text, function = f"spawn of {command!r:.60}", "acp_mpi.delegates.start:spawn"
+        arguments = (command, n, how)
+        return self._begin("call", text, function, arguments, after=after, finish=_group)
 
     # Collectives. `how`: `ranks`, those of this node that call it, by default all that live, and
     # `after`. The k-th calls of equal `ranks` meet. Folding is in the order of the ranks.
@@ -284,6 +306,10 @@ class Delegate:
             "closed" if self._closed else "lost" if self.lost else f"{len(self._line.open)} pending"
         )
         return f"<acp_mpi.Delegate {where}, {state}>"
+
+
+def _group(keep: Any, name: str) -> Group:
+    return membership.group(name)
 
 
 def _path(path: str | os.PathLike[str]) -> str:

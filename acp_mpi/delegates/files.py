@@ -11,6 +11,7 @@ import fcntl
 import os
 from math import prod
 
+from acp_mpi.delegates.hdf5 import Datasets, find
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError
 
@@ -81,9 +82,14 @@ def _open_part(path: str) -> int:
 class File:
     """A file under way."""
 
-    def __init__(self, path: str, part: Part, whole: tuple[int, ...] | None) -> None:
-        if os.path.isdir(path):
-            raise IsADirectoryError(21, os.strerror(21), path)
+    def __init__(
+        self,
+        path: str,
+        part: Part,
+        whole: tuple[int, ...] | None,
+        datasets: Datasets | None,
+    ) -> None:
+        self.key, self._datasets = part.key, datasets
         self.path, self.whole, self.dtype = path, whole, part.dtype
         single = part.whole is None and part.parts is None and not part.at
         self.parts = 1 if single else part.parts
@@ -91,13 +97,15 @@ class File:
         self.error: Exception | None = None
         self._spans: list[tuple[int, int]] = []  # of elements
         self._begin = 0
-        self._descriptor = _open_part(path)
-        if path.endswith(".npy"):
-            try:
+        self._descriptor = _open_part(path) if datasets is None else datasets.descriptor
+        try:
+            if path.endswith(".npy"):
                 self._write_head()
-            except OSError:
-                self.drop()
-                raise
+            if datasets is not None and part.key is not None and whole is not None:
+                self._begin = datasets.add(part.key, whole, part.dtype)
+        except Exception:
+            self.drop()
+            raise
 
     def _write_head(self) -> None:
         from numpy.lib import format
@@ -152,16 +160,33 @@ class File:
         if self.error is not None:
             self.drop()
             raise self.error
+        if self._datasets is not None and self.key is not None:
+            self._datasets.end(self.key, keep=True)
+            if not self._datasets.over:
+                return
+        self._settle()
+
+    def _settle(self) -> None:
         try:
             os.fsync(self._descriptor)
             take_place(self.path)
         except OSError:
-            self.drop()
+            self._remove()
             raise
         os.close(self._descriptor)
 
     def drop(self) -> None:
         """Remove what is there of it."""
+        if self._datasets is not None and self.key is not None:
+            self._datasets.end(self.key, keep=False)
+            if not self._datasets.over:
+                return
+            if self._datasets.kept:
+                self._settle()
+                return
+        self._remove()
+
+    def _remove(self) -> None:
         with contextlib.suppress(FileNotFoundError):  # it has taken its place
             os.unlink(f"{self.path}.part")
         os.close(self._descriptor)
@@ -171,7 +196,8 @@ class Files:
     """The files of a delegate that are under way."""
 
     def __init__(self) -> None:
-        self._open: dict[str, File] = {}
+        self._open: dict[tuple[str, str | None], File] = {}  # by path and dataset
+        self._datasets: dict[str, Datasets] = {}
 
     def save(
         self,
@@ -190,20 +216,25 @@ class Files:
             except Exception as error:
                 file.error = error
         if len(file.clients) == file.parts:
-            del self._open[path]
+            del self._open[path, part.key]
             file.finish()
         elif file.error is not None:
             raise file.error
 
     def _file(self, path: str, part: Part) -> File:
         whole = part.whole
-        if path.endswith(".npy") and part.dtype is None:
+        numpys = path.endswith(".npy")
+        if numpys and part.key is not None:
+            raise ValueError(f"save: {path}: a file of NumPy's has no datasets; leave key= out")
+        typed = numpys or part.key is not None
+        if typed and part.dtype is None:
             raise TypeError(f"save: {path}: bytes have no type of elements; give an array")
-        if path.endswith(".npy") and whole is None and part.at:
+        if typed and whole is None and part.at:
             raise ValueError(f"save: {path}: at={part.at} of a file of which shape? give shape=")
-        if whole is None and not part.at and (path.endswith(".npy") or part.parts is None):
+        if whole is None and not part.at and (typed or part.parts is None):
             whole = part.shape
-        file = self._open.get(path) or File(path, part, whole)
+        at = (path, part.key)
+        file = self._open.get(at) or self._begin(path, part, whole)
         try:
             if (file.whole, file.dtype) != (whole, part.dtype):
                 raise ValueError(
@@ -212,30 +243,47 @@ class Files:
                 )
             file.take_span(part)
         except ValueError:
-            if path not in self._open:
+            if at not in self._open:
                 file.drop()
             raise
         file.parts = file.parts or part.parts
-        self._open[path] = file
+        self._open[at] = file
         return file
+
+    def _begin(self, path: str, part: Part, whole: tuple[int, ...] | None) -> File:
+        if os.path.isdir(path):
+            raise IsADirectoryError(21, os.strerror(21), path)
+        if part.key is None:
+            return File(path, part, whole, None)
+        datasets = self._datasets.get(path)
+        if datasets is None or datasets.over:
+            descriptor = _open_part(path)
+            try:
+                datasets = self._datasets[path] = Datasets(path, descriptor)
+            except Exception:
+                os.unlink(f"{path}.part")
+                os.close(descriptor)
+                raise
+        return File(path, part, whole, datasets)
 
     def commit(self, path: str) -> None:
         """Give a file its place: no other part comes."""
-        file = self._open.pop(path, None)
-        if file is None:
+        files = [self._open.pop(at) for at in list(self._open) if at[0] == path]
+        if not files:
             raise FileNotFoundError(2, "commit: no part of it was saved since", path)
-        file.finish()
+        for file in files:
+            file.finish()
 
     def of(self, client: object) -> set[str]:
         """Return the paths of which it has saved a part."""
-        return {path for path, file in list(self._open.items()) if client in file.clients}
+        return {path for (path, _), file in list(self._open.items()) if client in file.clients}
 
     def drop(self, path: str, client: object) -> None:
         """Remove a file that is not complete if the client had a part in it."""
-        file = self._open.get(path)
-        if file is not None and client in file.clients:
-            del self._open[path]
-            file.drop()
+        for at, file in list(self._open.items()):
+            if at[0] == path and client in file.clients:
+                del self._open[at]
+                file.drop()
 
     def close(self) -> None:
         """Remove all that was not committed."""
@@ -243,12 +291,14 @@ class Files:
             self._open.popitem()[1].drop()
 
 
-def load(path: str, ga: int, nbytes: int, dtype: Any, at: int) -> None:
-    """Read a file, from element `at` on, into global memory, once type and length are right."""
+def load(path: str, ga: int, nbytes: int, dtype: Any, at: int, key: str | None) -> None:
+    """Read a file, or a dataset of it, into global memory, once type and length are right."""
     width = dtype.itemsize if dtype is not None else 1
     with open(path, "rb", buffering=0) as file:
-        begin, size = 0, os.fstat(file.fileno()).st_size
-        if path.endswith(".npy"):
+        begin, size, elements = 0, os.fstat(file.fileno()).st_size, None
+        if key is not None:
+            begin, size, elements = find(path, key, dtype)
+        elif path.endswith(".npy"):
             begin, size = _check_head(path, file, dtype)
         if at < 0 or at * width + nbytes > size:
             raise ValueError(
@@ -257,6 +307,10 @@ def load(path: str, ga: int, nbytes: int, dtype: Any, at: int) -> None:
             )
         if nbytes:
             for offset, piece in pieces(ga, nbytes, read=False):
+                if elements is not None:
+                    first = at * width + offset
+                    piece[:] = memoryview(elements)[first : first + len(piece)]
+                    continue
                 read_all(file.fileno(), piece, begin + at * width + offset, path)
 
 

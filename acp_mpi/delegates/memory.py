@@ -18,6 +18,7 @@ class Part(NamedTuple):
     at: int  # its first element, or byte, in the file
     whole: tuple[int, ...] | None  # the shape of the file
     parts: int | None
+    key: str | None  # a dataset of HDF5
 
     @property
     def width(self) -> int:

@@ -91,7 +91,10 @@ class DelegateRequest(acp.Request[Any]):
         """Take the outcome in, and let go of the memory."""
         release(self._keep)
         if self._finish is not None and error is None:
-            result = self._finish(self._keep, result)
+            try:
+                result = self._finish(self._keep, result)
+            except Exception as caught:
+                error = caught
         self._keep = self._finish = None
         self._result, self._error, self._over = result, error, True
 

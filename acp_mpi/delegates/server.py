@@ -303,8 +303,8 @@ class Server:
         with self._changed:
             self._written += part.nbytes
 
-    def _do_load(self, job: Job, path: str, ga: int, nbytes: int, dtype: Any, at: int) -> None:
-        files.load(path, ga, nbytes, dtype, at)
+    def _do_load(self, job: Job, path: str, ga: int, nbytes: int, *how: Any) -> None:
+        files.load(path, ga, nbytes, *how)
         with self._changed:
             self._read += nbytes
 

@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import acp_mpi as acp
 from acp_mpi.engine import _engine
@@ -37,6 +37,11 @@ def _turn(name: str, end: float | None) -> Iterator[None]:
                     ) from None
                 time.sleep(_LOOK)
         yield
+
+
+def spawn(command: Any, n: int, how: dict[str, Any]) -> str:
+    """Start a group, at the delegate, and return its name."""
+    return acp.spawn_group(command, n, **how).name
 
 
 def rank_of_delegate(start: bool, timeout: float | None) -> int:

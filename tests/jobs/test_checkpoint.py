@@ -6,6 +6,7 @@ from pathlib import Path
 
 import launch
 import pytest
+from dying import at_each_call
 from growing import PATIENCE
 
 import acp_mpi as acp
@@ -252,24 +253,6 @@ def test_ranks_that_do_not_agree_hear_of_it(start, tmp_path):
 # Deaths -----------------------------------------------------------------------------------------
 
 
-def kill_at(n):
-    """Have the process end at its n-th call of the system that changes a file."""
-    left = n
-
-    def wrapped(call):
-        def counted(*arguments, **named):
-            nonlocal left
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return call(*arguments, **named)
-
-        return counted
-
-    for name in ("open", "pwrite", "fsync", "rename", "unlink", "makedirs"):
-        setattr(os, name, wrapped(getattr(os, name)))
-
-
 def given(job, number, step):
     from acp_mpi.delegates.generations import Item, Key, Share
 
@@ -284,38 +267,27 @@ def test_a_kill_at_any_call_of_the_system_leaves_the_last_one_whole(tmp_path):
     from acp_mpi.delegates import generations
     from acp_mpi.delegates.checkpoints import Checkpoints
 
-    def save(folder, job, number, step):
-        share, data = given(job, number, step)
-        ((_, error),) = Checkpoints().save(None, str(folder), share, data)
+    def save(n, job, number, step):
+        share, data = given(job * 32, number, step)
+        ((_, error),) = Checkpoints().save(None, str(tmp_path / str(n)), share, data)
         assert error is None
 
-    died = n = 0
-    while died == n:
-        n += 1
-        folder = tmp_path / str(n)
-        for number, step in enumerate((5, 6)):
-            save(folder, "a" * 32, number, step)
-        pid = os.fork()
-        if pid == 0:
-            try:
-                kill_at(n)
-                save(folder, "b" * 32, 0, 7)
-                os._exit(0)
-            except BaseException:
-                os._exit(1)
-        _, status = os.waitpid(pid, 0)
-        died += os.WIFSIGNALED(status)
-        assert os.WIFSIGNALED(status) or os.waitstatus_to_exitcode(status) == 0
-        found = [whole.key.step for whole in generations.wholes(str(folder))]
-        assert found[:2] in ([6, 5], [7, 6])
-        for whole in generations.wholes(str(folder)):
-            share, _ = given("", 0, 0)
-            assert generations.check(str(folder), whole.key, 0, 1, share.items) is not None
-        for number in (0, 1):  # the next job goes on, and leaves nothing behind
-            save(folder, "c" * 32, number, 8 + number)
-        assert {name.partition("-")[0] for name in os.listdir(folder)} == {"8", "9"}
-        assert len(os.listdir(folder)) == 4
-    assert n > 10
+    def two_steps(n):
+        save(n, "a", 0, 5)
+        save(n, "a", 1, 6)
+
+    def look(n):
+        folder = str(tmp_path / str(n))
+        found = generations.wholes(folder)
+        assert [whole.key.step for whole in found[:2]] in ([6, 5], [7, 6])
+        share, _ = given("", 0, 0)
+        for whole in found:
+            assert generations.check(folder, whole.key, 0, 1, share.items) is not None
+        save(n, "c", 0, 8)  # the next job goes on, and leaves nothing behind
+        save(n, "c", 1, 9)
+        assert sorted(name[0] for name in os.listdir(folder)) == ["8", "8", "9", "9"]
+
+    assert at_each_call(two_steps, lambda n: save(n, "b", 0, 7), look) > 10
 
 
 def lose_the_delegate(folder):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import launch
 import pytest
+from dying import at_each_call
 from growing import PATIENCE, Unreadable, newcomer
 from macprunning import alone, macprun, mpi
 
@@ -375,6 +376,59 @@ def test_copies_have_a_bound(passes, folder):
     passes(launch.program(bound_copies, folder), {"ACP_MPI": "0", "ACP_DELEGATE_MEMORY": "1M"})
 
 
+def greet(folder):
+    with acp.init():
+        Path(folder, f"{acp.group().name}-{acp.rank()}").touch()
+
+
+def spawn_by_it(folder):
+    acp.init()
+    d = the_delegate()
+    requests = [
+        d.spawn(newcomer(greet, folder), n, name=f"group{n}", mpi=False, timeout=PATIENCE)
+        for n in (1, 2)
+    ]
+    one, two = (request.wait(PATIENCE) for request in requests)
+    assert (one.name, two.name) == ("group1", "group2")
+    assert [len(group.ranks) for group in (one, two)] == [1, 2]
+    names = {f"{group.name}-{rank}" for group in (one, two) for rank in group.ranks}
+    launch.until(lambda: set(os.listdir(folder)) == names)
+    with pytest.raises(acp.Error, match="there is a group 'group1'"):
+        d.spawn(newcomer(greet, folder), name="group1").wait(PATIENCE)
+    with pytest.raises(acp.Error, match="n=0"):
+        d.spawn("true", 0).wait(PATIENCE)
+    acp.finalize()
+
+
+def test_it_starts_groups(passes, folder):
+    passes(launch.program(spawn_by_it, folder), {"ACP_MPI": "0"})
+
+
+def meet_refusals(folder):
+    """What another user may not write, and a reset while there is one."""
+    import numpy as np
+
+    acp.init()
+    d = the_delegate()
+    with pytest.raises(acp.Error, match="service"):
+        acp.reset(0)
+    Path(folder).chmod(0o500)
+    local = acp.delegate(local=True)
+    os.seteuid(65534)
+    with pytest.raises(PermissionError, match=r"x\.npy"):
+        local.save(Path(folder, "x.npy"), np.zeros(3)).wait(PATIENCE)
+    os.seteuid(0)
+    assert not os.listdir(folder)
+    d.ping().wait(PATIENCE)
+    acp.finalize()
+
+
+def test_what_may_not_be_is_refused(passes, folder):
+    if os.geteuid():
+        pytest.skip("only root can become another user")
+    passes(launch.program(meet_refusals, folder), {"ACP_MPI": "0"})
+
+
 # Deaths -----------------------------------------------------------------------------------------
 
 
@@ -414,6 +468,34 @@ def test_its_death_ends_what_was_asked_and_nothing_else(start, road, folder):
     job = start([*launch.mpiexec(2), *launch.program(outlive_it, folder)], launch.ROADS[road])
     assert job.wait() == 0, job.output
     launch.until(lambda: not job.processes())
+
+
+@pytest.mark.parametrize("key", [None, "x"])
+def test_a_kill_at_any_call_of_the_system_leaves_a_whole_file(tmp_path, key):
+    import numpy as np
+
+    from acp_mpi.delegates.files import Files
+    from acp_mpi.delegates.memory import Part
+
+    h5py = pytest.importorskip("h5py") if key else None
+
+    def save(n, value):
+        path = tmp_path / (f"{n}.h5" if key else f"{n}.npy")
+        array = np.full(1000, value)
+        part = Part(0, array.nbytes, array.dtype, array.shape, 0, None, None, key)
+        Files().save(None, str(path), part, memoryview(array.tobytes()), lambda: None)
+
+    def look(n):
+        if h5py:
+            with h5py.File(tmp_path / f"{n}.h5") as file:
+                found = file[key][...]
+        else:
+            found = np.load(tmp_path / f"{n}.npy")
+        assert (found == 1.0).all() or (found == 2.0).all()
+        save(n, 3.0)  # the next one is not in the way of what is left
+        assert not list(tmp_path.glob("*.part"))
+
+    assert at_each_call(lambda n: save(n, 1.0), lambda n: save(n, 2.0), look) >= 5
 
 
 def save_half_and_die(folder):
