@@ -20,7 +20,7 @@ void notices_send_all(acp_lane *lane, const struct message *m)
         if (p->relation == RELATION_NODE)
             road_ring.send(lane, p, 0, m);
         else
-            for (uint32_t color = 0; color < ACP_COLORS; color++)
+            for (uint32_t color = 0; color < LINK_COLORS; color++)
                 if (p->tcp.links[color]) {
                     link_io_send(lane, p->tcp.links[color], m, NULL, 0);
                     break;

@@ -172,6 +172,8 @@ int route(acp_lane *lane, const struct op *op, struct plan *plan)
     if (plan->way == WAY_PUT && plan->road == &road_link && !op->rings &&
         e->up->window_reaches(e, plan->target, c->dst, c->a))
         plan->way = WAY_WINDOW_PUT;
+    if ((plan->way == WAY_GET || plan->way == WAY_PUT) && plan->road == &road_link && c->a > BACKGROUND_BYTES)
+        plan->color += LINK_LONG;
     return ACP_OK;
 }
 

@@ -194,7 +194,7 @@ static void *progress_main(void *argument)
         progress_poll(e); /* messages in the inbox may be urgent */
         do
             reactor_take(e, 0, &interrupted);
-        while (progress_poll(e));
+        while (progress_poll(e) && !e->progress.suitors); /* a caller that waits does all the rest, on its processor */
         look_on(e, rings);
         while (!atomic_load(&e->stopping) && leader_due(e) >= DUE_SOON) {
             progress_sleep(e, RETRY_NS, &interrupted);

@@ -66,7 +66,7 @@ struct wire *connection_call(acp_engine *e, struct link *link, uint32_t attempt)
 {
     struct sockaddr_storage s;
     struct peer *p = link->peer;
-    socklen_t size = listen_endpoint(e, p, link->color, attempt, &s);
+    socklen_t size = listen_endpoint(e, p, link->color % ACP_COLORS, attempt, &s);
     int fd = socket(s.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return NULL;
@@ -167,7 +167,9 @@ void connection_opened(acp_engine *e, struct wire *wire)
 static void wire_silent(acp_engine *e, const struct wire *wire)
 {
     if (e->tcp.last_input == wire)
-        e->tcp.last_input = e->tcp.talker = NULL;
+        e->tcp.last_input = NULL;
+    if (e->tcp.talker == wire)
+        e->tcp.talker = NULL;
 }
 
 void connection_close(acp_engine *e, struct wire *wire)

@@ -128,6 +128,10 @@ static void handshake_step(acp_lane *lane, struct wire *wire, unsigned char *buf
 
 static void note_input(acp_engine *e, struct wire *wire)
 {
+    if (link_is_long(wire->link)) /* other connections are read in turn with it */
+        e->tcp.last_input = NULL;
+    else
+        e->tcp.brief_turns = BRIEF_TURNS;
     e->tcp.talker = e->tcp.last_input == wire ? wire : NULL;
     e->tcp.last_input = wire;
 }
@@ -143,7 +147,12 @@ static bool readable(acp_lane *lane, struct wire *wire)
         return true;
     }
     wire->in_end = 0;
-    ssize_t n = recv(wire->fd, buffer + have, IN_BUFFER - have, MSG_DONTWAIT);
+    size_t most = IN_BUFFER - have;
+    if (link_is_long(wire->link)) {
+        size_t turn = link_io_turn(e);
+        most = turn < most ? turn : most;
+    }
+    ssize_t n = recv(wire->fd, buffer + have, most, MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
         link_broken(lane, wire);
         free(buffer);

@@ -5,6 +5,7 @@
 #define ACP_LINK_H
 
 #include "core/engine.h"
+#include "core/state/transport.h"
 #include "transport/frame.h"
 #include "transport/tcp_send_queue.h"
 
@@ -58,6 +59,12 @@ struct link {
     uint64_t silent_at;         /* the same, although its listener still takes calls */
 };
 
+/* Its connection carries long transfers, and takes turns of a limited size with the others of the process. */
+static inline bool link_is_long(const struct link *link)
+{
+    return link && link->color >= LINK_LONG;
+}
+
 /* Does the answer end a command that is counted in `unanswered`? Queries that are not commands have answers, too, and
  * a silent part is answered only if it has failed. */
 static inline bool link_counts(const struct message *m)
@@ -70,6 +77,9 @@ static inline bool link_counts(const struct message *m)
 #define FLOOD ((size_t)64 << 20)        /* more than a peer that keeps to the protocol can have to get */
 #define UNTOLD_MOST ((size_t)512 << 10) /* acknowledged at once, if no other frame carries it */
 #define IN_BUFFER (4 * FRAME_MOST)
+#define TURN_BYTES ((size_t)256 << 10) /* of a long transfer, sent or read before other connections have their turn */
+#define BRIEF_TURN_BYTES ((size_t)64 << 10) /* while others have been busy lately: */
+#define BRIEF_TURNS 64u
 #define COMPANY_BYTES ((size_t)16 << 10) /* bytes that are sent at once */
 
 /* Its life; the times are in keepalive.c */

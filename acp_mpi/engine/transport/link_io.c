@@ -37,6 +37,23 @@ bool link_io_send_now(const struct wire *wire, const struct message *m, uint64_t
     return size && n == (ssize_t)size;
 }
 
+size_t link_io_turn(acp_engine *e)
+{
+    if (!e->tcp.brief_turns)
+        return TURN_BYTES;
+    e->tcp.brief_turns--;
+    return BRIEF_TURN_BYTES;
+}
+
+/* Leaves out the pieces behind the one that ends a turn; the number of those left. */
+static size_t pieces_of_turn(acp_engine *e, const struct iovec *pieces, size_t count)
+{
+    size_t used = 0, most = link_io_turn(e);
+    for (size_t size = 0; used < count && size < most; used++)
+        size += pieces[used].iov_len;
+    return used;
+}
+
 void link_io_push(acp_lane *lane, struct link *link)
 {
     acp_engine *e = lane->engine;
@@ -48,12 +65,18 @@ void link_io_push(acp_lane *lane, struct link *link)
         struct msghdr m = {.msg_iov = pieces,
                            .msg_iovlen = (size_t)(seal ? seal_pieces(seal, &link->out, pieces, PIECES)
                                                        : tcp_send_queue_pieces(&link->out, pieces, PIECES))};
+        if (link_is_long(link))
+            m.msg_iovlen = pieces_of_turn(e, pieces, m.msg_iovlen);
         errno = ENOMEM;
         ssize_t n = m.msg_iovlen ? sendmsg(link->wire->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) : -1;
         if (n >= 0) {
             tcp_send_queue_sent(&link->out, (size_t)n);
             if (seal)
                 seal_sent(seal, (size_t)n);
+            if (link_is_long(link) && link->out.unsent) {
+                connection_want(e, link->wire, true);
+                return;
+            }
         } else if (errno == EAGAIN) {
             connection_want(e, link->wire, true);
             return;

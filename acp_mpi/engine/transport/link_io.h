@@ -23,6 +23,7 @@ bool link_io_send_now(const struct wire *wire, const struct message *m, uint64_t
 /* Frames on its connection */
 bool link_io_room(const struct link *link);
 void link_io_push(acp_lane *lane, struct link *link);
+size_t link_io_turn(acp_engine *engine); /* bytes of the next turn of a long transfer */
 void link_io_uncork(acp_lane *lane, struct link *link); /* frames queued meanwhile go out */
 int link_io_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
                  uint64_t size);

@@ -169,7 +169,7 @@ static struct link *admit(acp_lane *lane, struct wire *wire, const struct messag
     acp_engine *e = lane->engine;
     struct peer *p = wire->peer;
     struct link *link = p->lost ? NULL : link_of(e, p, m->id);
-    bool fresh = !link && !p->lost && m->flags & SESSION_NEW && m->b < ACP_COLORS;
+    bool fresh = !link && !p->lost && m->flags & SESSION_NEW && m->b < LINK_COLORS;
     if (fresh && (link = link_new(e, p, (uint32_t)m->b))) {
         link->session = m->id;
         link->sealed = wire->seal != NULL;

@@ -33,6 +33,8 @@ struct proxy {
     _Atomic uint64_t flip_mean; /* bytes between two flipped bits; 0: none */
     _Atomic bool stalled;       /* nothing is relayed, nothing is closed */
     _Atomic uint64_t stall_at;  /* once so many bytes are relayed it stalls by itself; 0: never */
+    _Atomic uint64_t hold_at;   /* a connection stalls that has carried so many bytes; 0: none does */
+    _Atomic uint32_t holds;     /* connections that stall */
     _Atomic bool cut_all;       /* once: all connections that there are */
     _Atomic bool half_cut;      /* once: of each the side of who was called */
     _Atomic bool stop;
@@ -41,6 +43,7 @@ struct proxy {
     uint16_t port, target; /* network order */
     int listener;
     int sides[PROXY_PAIRS][2], deaf[PROXY_PAIRS]; /* `deaf`: who is on the other side has gone */
+    uint64_t carried[PROXY_PAIRS]; /* bytes, both ways */
     bool fresh[PROXY_PAIRS]; /* its caller has said nothing yet */
     struct proxy_way ways[PROXY_PAIRS][2]; /* [0]: from side 0 to side 1 */
     uint64_t until_cut, until_flip, seed;
@@ -102,6 +105,12 @@ static inline void proxy_accept(struct proxy *x)
     x->sides[pair][0] = fd;
     x->sides[pair][1] = out;
     x->fresh[pair] = true;
+    x->carried[pair] = 0;
+}
+
+static inline bool proxy_holds(const struct proxy *x, int pair)
+{
+    return x->hold_at && x->carried[pair] >= x->hold_at;
 }
 
 static inline void proxy_spoil(struct proxy *x, int pair, unsigned char *data, size_t size)
@@ -137,6 +146,7 @@ static inline void proxy_relay(struct proxy *x, int pair, int from)
         way->from = 0;
         way->to = n > 0 ? (size_t)n : 0;
         x->relayed += way->to;
+        x->carried[pair] += way->to;
         x->stalled |= x->stall_at && x->relayed >= x->stall_at;
         if (from == 0 && n > 0 && x->fresh[pair] && x->spoiled_hellos) {
             CHECK(n > PROXY_AT_JOB);
@@ -164,9 +174,12 @@ static void *proxy_main(void *argument)
         struct pollfd fds[1 + 2 * PROXY_PAIRS];
         int pairs[2 * PROXY_PAIRS];
         nfds_t count = 1;
+        uint32_t holds = 0;
         fds[0] = (struct pollfd){.fd = x->listener, .events = POLLIN};
         for (int pair = 0; pair < PROXY_PAIRS && !x->stalled; pair++) {
-            for (int side = 0; side < 2 && x->sides[pair][0] >= 0; side++) {
+            bool held = x->sides[pair][0] >= 0 && proxy_holds(x, pair);
+            holds += held;
+            for (int side = 0; side < 2 && x->sides[pair][0] >= 0 && !held; side++) {
                 bool full = x->ways[pair][side].from < x->ways[pair][side].to;
                 bool waits = x->ways[pair][!side].from < x->ways[pair][!side].to;
                 pairs[count - 1] = 2 * pair + side;
@@ -175,6 +188,7 @@ static void *proxy_main(void *argument)
                     .events = (short)((full ? 0 : POLLIN) | (waits ? POLLOUT : 0))};
             }
         }
+        x->holds = holds;
         poll(fds, count, 5);
         proxy_cut(x);
         if (x->stalled)

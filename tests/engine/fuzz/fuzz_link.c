@@ -56,7 +56,7 @@ static uint64_t some_value(uint64_t now)
     case 0: return fuzz_interesting();
     case 1: return stranger_word((uint32_t)fuzz_below(4)) + fuzz_below(64);
     case 2: return acp_ga((uint32_t)fuzz_below(RESIDENTS + STRANGERS + 1),
-                          (uint32_t)fuzz_below(ACP_COLORS), fuzz_draw() >> fuzz_below(64) >> 24);
+                          (uint32_t)fuzz_below(LINK_COLORS), fuzz_draw() >> fuzz_below(64) >> 24);
     case 3: return now ^ 1ull << fuzz_below(64);
     case 4: return fuzz_below(600);
     default: return now + fuzz_below(9) - 4;

@@ -247,6 +247,68 @@ static void a_peer_that_does_not_read_is_not_owed_much(void)
     relayed_stop(&c, proxies);
 }
 
+static void ended(acp_engine *e, acp_handle_t pending)
+{
+    acp_failure failure;
+    uint64_t more;
+    CHECK(acp_wait(e, pending, ACP_FOREVER) == ACP_OK);
+    CHECK(!acp_failures_take(e, pending, true, &failure, 1, &more));
+}
+
+static void *block_of(acp_engine *e, uint64_t size, acp_ga_t *ga)
+{
+    void *address;
+    CHECK(acp_memory_alloc(acp_engine_lane(e), size, 0, ga, &address) == ACP_OK);
+    return address;
+}
+
+/* A long transfer is stopped in the network, with all bytes under way that may be: small operations to and from the same
+ * rank go on meanwhile, each once, and the transfer is whole when its connection has been cut and resumed. */
+static void small_operations_pass_long_ones(void)
+{
+    enum { SMALL = 60 }; /* times three, with the long one: as many as may be under way since the oldest */
+    struct cluster c;
+    uint64_t size = (uint64_t)6 << 20, total = 0, value, old;
+    acp_ga_t here_ga, there_ga;
+    acp_handle_t pending;
+    start(&c, 60000000000u);
+    acp_engine *e = c.engines[0], *peer = c.engines[1];
+    acp_lane *lane = acp_engine_lane(e);
+    acp_ga_t word = acp_starter(e, 1);
+    unsigned char *here = block_of(e, size, &here_ga), *there = block_of(peer, size, &there_ga);
+    for (int way = 0; way < 2; way++) {
+        memset(here, way ? 1 : 2, size);
+        memset(there, way ? 2 : 1, size);
+        for (uint32_t i = 0; i < RANKS; i++)
+            proxies[i].hold_at = 2 << 20;
+        acp_handle_t h = way ? acp_copy(lane, here_ga, there_ga, size, ACP_HANDLE_NULL)
+                             : acp_copy(lane, there_ga, here_ga, size, ACP_HANDLE_NULL);
+        CHECK(h != 0);
+        while (!proxies[0].holds && !proxies[1].holds)
+            CHECK(acp_wait(e, h, 1000000) == ACP_E_TIMEOUT);
+        for (uint32_t i = 0; i < SMALL; i++) {
+            CHECK(acp_fetch(lane, ACP_ADD8, word, 1, 0, &old, &pending) == ACP_OK);
+            ended(e, pending);
+            CHECK(old == total++);
+            CHECK(acp_put(lane, word + 8, &total, sizeof total, &pending) == ACP_OK);
+            ended(e, pending);
+            CHECK(acp_get(lane, &value, word + 8, sizeof value, &pending) == ACP_OK);
+            ended(e, pending);
+            CHECK(value == total);
+        }
+        CHECK(acp_wait(e, h, 0) == ACP_E_TIMEOUT);
+        for (uint32_t i = 0; i < RANKS; i++)
+            proxies[i].hold_at = 0;
+        relayed_cut(&c, proxies);
+        ended(e, h);
+        CHECK(memcmp(here, there, size) == 0 && here[0] == 2);
+    }
+    CHECK(words_of(peer, 1)[0] == total);
+    acp_memory_drop(lane, here, size);
+    acp_memory_drop(acp_engine_lane(peer), there, size);
+    relayed_stop(&c, proxies);
+}
+
 int main(void)
 {
     static const struct {
@@ -254,7 +316,8 @@ int main(void)
         void (*run)(void);
     } tests[] = {{"nothing is lost or repeated", nothing_is_lost_or_repeated},
                  {"a pause is no death", a_pause_is_no_death},
-                 {"a peer that does not read", a_peer_that_does_not_read_is_not_owed_much}};
+                 {"a peer that does not read", a_peer_that_does_not_read_is_not_owed_much},
+                 {"small operations pass long ones", small_operations_pass_long_ones}};
     static const char *const names[] = {[ACP_LINKS_CRC] = "sums", [ACP_LINKS_MAC] = "codes",
                                         [ACP_LINKS_ENCRYPT] = "encryption"};
     struct libcrypto crypto = {.handle = NULL};

@@ -153,7 +153,7 @@ static void test_a_process_that_is_not_in_the_table_is_refused(struct town *t)
 /* A link is of one of the colours that there are. */
 static void test_a_colour_that_there_is_not_opens_no_link(struct town *t)
 {
-    static const uint64_t wrong[] = {ACP_COLORS, ACP_COLORS + 1, 1ull << 32, UINT64_MAX};
+    static const uint64_t wrong[] = {LINK_COLORS, LINK_COLORS + 1, 1ull << 32, UINT64_MAX};
     struct message m = {.kind = ACP_SESSION, .flags = 1};
     struct stranger s;
     struct frame f;

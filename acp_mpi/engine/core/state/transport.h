@@ -14,6 +14,10 @@ struct outbox_block;
 struct peer;
 struct wire;
 
+/* Of each color two links: long transfers have their own, so that a small operation does not wait behind the bytes that
+ * are queued for one, here, in the network and at the receiver. */
+#define LINK_LONG ACP_COLORS /* added to the color of a link */
+#define LINK_COLORS (2 * ACP_COLORS)
 #define LISTENERS 6u /* loopback and the addresses that a row has room for */
 #define COMPANY_NS 40000u /* longest delay, ns, of a small frame, so that later ones can share its system call */
 
@@ -62,6 +66,7 @@ struct tcp_state {
     unsigned char *receive_buffer;
     struct libcrypto crypto;
     struct wire *last_input;     /* the connection of the last input */
+    uint32_t brief_turns;        /* of long transfers to come, since another connection has brought something */
     struct wire *_Atomic talker; /* the connection that brought the last two inputs */
 };
 
@@ -72,7 +77,7 @@ struct peer_ring {
 
 /* Of a peer. */
 struct peer_tcp {
-    struct link *links[ACP_COLORS];
+    struct link *links[LINK_COLORS];
 };
 
 #endif
