@@ -4,7 +4,7 @@
 
 Start it without mpiexec, from the environment of the MPI to be measured. All sides of a row run in
 the same job in alternating slices; ACP takes each rank for a group of its own. Beside them stand
-the connection of multiprocessing.Pipe, and pyzmq and pynng where they are installed.
+the connection of multiprocessing.Pipe, and pyzmq, pynng and iceoryx2 where they are installed.
 """
 
 import sys
@@ -14,6 +14,7 @@ from program import main
 
 JOBS = [
     Job("pair", "8 B to 1 MiB there and back, and streams", 2, "rows.channel_messages"),
+    Job("native", "8 B from C, between two threads", 1, "rows.channel_native"),
     Job("filled", "arrays filled by one rank, summed by the other", 2, "rows.channel_filled"),
     Job("calls", "processor time of each call", 2, "rows.channel_calls"),
     Job("life", "creation to end, memory, waiting", 2, "rows.channel_life"),

@@ -1,5 +1,6 @@
 """How two ranks of a node send bytes to each other: for each way a call to send, one to receive."""
 
+import ctypes
 import os
 import tempfile
 from collections.abc import Iterator
@@ -102,7 +103,51 @@ def _nng(stack: ExitStack, comm: MPI.Intracomm) -> Calls:
     return send, receive
 
 
-OTHERS = {"zmq": ("ZeroMQ", _zeromq), "pynng": ("nng", _nng)}
+def _iceoryx(stack: ExitStack, comm: MPI.Intracomm) -> Calls:
+    iceoryx: Any = import_module("iceoryx2")
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="acp-bench-"))
+    names = [f"{comm.bcast(folder)}/{rank}" for rank in (0, 1)]
+    iceoryx.set_log_level(iceoryx.LogLevel.Error)
+    node = iceoryx.NodeBuilder.new().create(iceoryx.ServiceType.Ipc)
+    services = [
+        node.service_builder(iceoryx.ServiceName.new(name))
+        .publish_subscribe(iceoryx.Slice[ctypes.c_uint8])
+        .enable_safe_overflow(False)
+        .subscriber_max_buffer_size(slots(0))
+        .open_or_create()
+        for name in names
+    ]
+    wait = iceoryx.BackpressureStrategy.RetryUntilDelivered
+    publisher = (
+        services[comm.rank]
+        .publisher_builder()
+        .initial_max_slice_len(MIB)
+        .backpressure_strategy(wait)
+        .create()
+    )
+    subscriber = services[1 - comm.rank].subscriber_builder().create()
+    stack.callback(publisher.delete)
+    stack.callback(subscriber.delete)
+    comm.Barrier()
+
+    def send(out: np.ndarray, _: int) -> None:
+        sample = publisher.loan_slice_uninit(out.nbytes)
+        ctypes.memmove(sample.payload_ptr, out.ctypes.data, out.nbytes)
+        sample.assume_init().send()
+
+    def receive(back: np.ndarray, _: int) -> None:
+        while (sample := subscriber.receive()) is None:
+            pass
+        ctypes.memmove(back.ctypes.data, sample.payload_ptr, back.nbytes)
+
+    return send, receive
+
+
+OTHERS = {
+    "zmq": ("ZeroMQ", _zeromq),
+    "pynng": ("nng", _nng),
+    "iceoryx2": ("iceoryx2", _iceoryx),
+}
 
 
 @contextmanager

@@ -23,25 +23,29 @@ def _library() -> Path:
     raise FileNotFoundError("libacp_engine.a is not installed beside acp_mpi")
 
 
-def measure(quick: bool) -> list[Row]:
-    """Measure as one rank of the job; rank 0 returns the rows."""
+def printed(source: str, quick: bool, count: int) -> list[float]:
+    """Return what a C program that uses the engine prints; quick: of a tenth of the calls."""
     engine = _library()
     with tempfile.TemporaryDirectory(prefix="acp-bench-") as folder:
         program = compile_c(
-            "engine_calls.c",
-            Path(folder, "engine_calls"),
+            source,
+            Path(folder, "program"),
             f"-I{ENGINE}",
             str(engine / "libacp_engine.a"),
             "-pthread",
         )
-        count = "200000" if quick else "2000000"
         answer = subprocess.run(
-            [program, str(Effort.of(quick).rounds), count],
+            [program, str(Effort.of(quick).rounds), str(count // 10 if quick else count)],
             check=True,
             stdout=subprocess.PIPE,
             text=True,
         ).stdout
-    copy, store, add, locked = (float(line) for line in answer.split())
+    return [float(line) for line in answer.split()]
+
+
+def measure(quick: bool) -> list[Row]:
+    """Measure as one rank of the job; rank 0 returns the rows."""
+    copy, store, add, locked = printed("engine_calls.c", quick, 2_000_000)
     goal = Goal(at_most=15)
     return [
         Row("copy 8 B from C", "ns", copy, "load and store alone", store, goal),
