@@ -26,10 +26,10 @@ class Client(Ends):
     """A rank of this node."""
 
     def answer(self, number: int, kind: int, x: Any) -> None:
-        """Begin to send an answer, which waits for nobody; the rank may be gone."""
+        """Send an answer; the rank may be gone."""
         data = frames(number, kind, x)
         with contextlib.suppress(acp.Error):
-            self.say(data, self.there.isend)
+            self.say(data)
 
 
 class Reception(threading.Thread):

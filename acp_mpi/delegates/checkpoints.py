@@ -138,13 +138,12 @@ class Checkpoints:
         waiting, generation.waiting = generation.waiting, []
         return [(job, generation.error) for job in waiting]
 
-    def abandon(self, folder: str, rank: int) -> list[Outcome]:
+    def abandon(self, folder: str, rank: int, why: str) -> list[Outcome]:
         """Note that a rank gives no more; return the jobs that are over with that."""
         over: list[Outcome] = []
         for (where, _), generation in list(self._open.items()):
             if where == folder and rank in generation.share.node.keys() - generation.given:
-                error = generation.without(rank, self.gone.get(rank, "has ended"))
-                over += self._fail(folder, generation, error)
+                over += self._fail(folder, generation, generation.without(rank, why))
         return over
 
     def close(self) -> None:

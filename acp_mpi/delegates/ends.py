@@ -10,7 +10,7 @@ from acp_mpi.delegates.frames import SIZE, SLOTS, Listener
 from acp_mpi.engine import _engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
 
 class Ends:
@@ -26,11 +26,14 @@ class Ends:
         self._turn = threading.Lock()
         self.coming: acp.Request[Any] = self._back.irecv(self._frame)
 
-    def say(self, data: Iterable[bytes], send: Callable[[bytes], Any]) -> None:
-        """Send frames, with none of another thread between them."""
+    def say(self, data: Iterable[bytes]) -> None:
+        """Send frames, with none of another thread between them; wait for nobody."""
         with self._turn:
             for frame in data:
-                send(frame)
+                try:
+                    self.there.send(frame, timeout=0)
+                except TimeoutError:  # no room: the other end is busy, or stopped
+                    self.there.isend(frame)
 
     def hear(self, timeout: float | None = None) -> tuple[int, int, Any] | None:
         """Take in the next frame, and expect another; None: more belong to it."""

@@ -53,6 +53,7 @@ class Listener:
 
     def __init__(self) -> None:
         self._pieces: list[bytes | bytearray] = []
+        self._number = 0  # whose they are: what Ctrl-C cut short has no end
 
     def hear(self, frame: bytes | bytearray) -> tuple[int, int, Any] | None:
         """Return (number, kind, what was said) with its last frame; FAILED and why it is none.
@@ -64,6 +65,8 @@ class Listener:
         if kind == SHORT_FOLD:
             end = 1 + data[0]
             return number, kind, (bytes(data[1:end]), bytes(data[end:]))
+        if number != self._number:
+            self._number, self._pieces = number, []
         if kind == MORE:
             self._pieces.append(data)
             return None

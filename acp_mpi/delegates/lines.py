@@ -143,10 +143,10 @@ class Channels(Line):
         return self._ends.coming
 
     def _say(self, number: int, x: Any) -> None:
-        self._ends.say(frames(number, COMMAND, x), self._ends.there.send)
+        self._ends.say(frames(number, COMMAND, x))
 
     def _say_fold(self, number: int, plan: bytes, given: bytes) -> None:
-        self._ends.say(short_fold(number, plan, given), self._ends.there.send)
+        self._ends.say(short_fold(number, plan, given))
 
     def _await_answer(self, left: float | None) -> bool:
         if self._reads:

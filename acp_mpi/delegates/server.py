@@ -322,8 +322,8 @@ class Server:
             self._written += job.size
         return self._tell(over, job)
 
-    def _do_abandon(self, job: Job, folder: str, rank: int) -> None:
-        self._tell(self._checkpoints.abandon(folder, rank), job)
+    def _do_abandon(self, job: Job, folder: str, rank: int, why: str) -> None:
+        self._tell(self._checkpoints.abandon(folder, rank, why), job)
 
     def _tell(self, over: list[checkpoints.Outcome], job: Job) -> object:
         """End jobs with their errors; return, or raise, the outcome of one of them."""
@@ -385,7 +385,7 @@ class Server:
         for meeting in meetings:
             self._give_up(meeting)
         for folder in folders:
-            self.command(_Nobody(), 0, ("abandon", None, (folder, rank)))
+            self.command(_Nobody(), 0, ("abandon", None, (folder, rank, why)))
 
     def drain(self) -> None:
         """Finish what has come, and end the threads."""

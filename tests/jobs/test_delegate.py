@@ -470,6 +470,37 @@ def test_its_death_ends_what_was_asked_and_nothing_else(start, road, folder):
     launch.until(lambda: not job.processes())
 
 
+def wait_for_one_that_stands_still(folder):
+    """What a stopped delegate was asked for is done when it goes on, and an error when it dies."""
+    import numpy as np
+
+    acp.init()
+    d = the_delegate()
+    pid = _pid(d)
+    for last, end in enumerate([signal.SIGCONT, signal.SIGKILL]):
+        os.kill(pid, signal.SIGSTOP)
+        launch.until(lambda: " T " in Path(f"/proc/{pid}/stat").read_text())
+        paths = [Path(folder, f"{last}-{i}.npy") for i in range(100)]
+        requests = [d.save(path, np.full(100, i)) for i, path in enumerate(paths)]
+        with pytest.raises(TimeoutError):
+            requests[0].wait(0.05)
+        assert not any(request.done for request in requests)
+        os.kill(pid, end)
+        for i, (path, request) in enumerate(zip(paths, requests, strict=True)):
+            if last:
+                with pytest.raises(acp.PeerLostError):
+                    request.wait(PATIENCE)
+                assert not path.exists()
+            else:
+                request.wait(PATIENCE)
+                assert np.array_equal(np.load(path), np.full(100, i))
+    acp.finalize()
+
+
+def test_one_that_stands_still_is_waited_for(passes, folder):
+    passes(launch.program(wait_for_one_that_stands_still, folder), {"ACP_MPI": "0"})
+
+
 @pytest.mark.parametrize("key", [None, "x"])
 def test_a_kill_at_any_call_of_the_system_leaves_a_whole_file(tmp_path, key):
     import numpy as np
