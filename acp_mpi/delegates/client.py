@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from acp_mpi.delegates import collectives
 from acp_mpi.delegates.lines import Channels, Line, Threads
-from acp_mpi.delegates.memory import Part, place_of
+from acp_mpi.delegates.memory import Part, place_of, release
 from acp_mpi.delegates.start import rank_of_delegate
 from acp_mpi.engine import _engine
 from acp_mpi.errors import ClosedError
@@ -121,8 +121,8 @@ class Delegate:
         of a device; this call waits then for what that is to do.
         """
         name = _path(path)
-        ga, nbytes, dtype, extent, keep = place_of(x, "save", write=False)
         whole = None if shape is None else tuple(map(int, shape))
+        ga, nbytes, dtype, extent, keep = place_of(x, "save", write=False)
         part = Part(ga, nbytes, dtype, extent, at, whole, parts, key)
         return self._begin("save", f"save of {name}", name, part, snapshot, after=after, keep=keep)
 
@@ -268,6 +268,7 @@ class Delegate:
         finish: Callable[[Any, Any], Any] | None = None,
     ) -> DelegateRequest:
         if self._closed:
+            release(keep)
             raise ClosedError(f"{name}: this delegate is closed; call acp.delegate() for it")
         return self._line.begin(name, text, arguments, after, keep, finish)
 

@@ -44,36 +44,32 @@ class Line:
         keep: Any,
         finish: Callable[[Any, Any], Any] | None,
     ) -> DelegateRequest:
-        """Send a command."""
-        if self.loss is not None:
-            raise self.loss
-        number = next(self._numbers)
-        request = DelegateRequest(self, number, text, keep, finish)
-        self.open[number] = request
-        try:
-            self._say(number, (name, None if after is None else after._number, arguments))
-        except PeerLostError as error:
-            with self._changed:
-                self._lose(error)
-        except BaseException:
-            with self._changed:
-                self.open.pop(number, None)
-            raise
-        return request
+        """Send a command; what cannot be sent keeps nothing."""
+        request = DelegateRequest(self, next(self._numbers), text, keep, finish)
+        what = name, None if after is None else after._number, arguments
+        return self._begun(request, self._say, what)
 
     def fold(self, kind: str, plan: bytes, given: bytes, out: Any) -> DelegateRequest:
         """Send a fold of a short array whose result goes to `out`."""
-        if self.loss is not None:
-            raise self.loss
-        number = next(self._numbers)
-        request = self.open[number] = DelegateRequest(self, number, kind, out, fill)
+        request = DelegateRequest(self, next(self._numbers), kind, out, fill)
+        return self._begun(request, self._say_fold, plan, given)
+
+    def _begun(
+        self, request: DelegateRequest, say: Callable[..., None], *what: Any
+    ) -> DelegateRequest:
+        number = request._number
         try:
-            self._say_fold(number, plan, given)
-        except PeerLostError as error:
+            if self.loss is not None:
+                raise self.loss
+            self.open[number] = request
+            say(number, *what)
+        except BaseException as error:
             with self._changed:
-                self._lose(error)
-        except BaseException:
-            self.open.pop(number, None)
+                if number in self.open and isinstance(error, PeerLostError):
+                    self._lose(error)
+                    return request
+                self.open.pop(number, None)
+            request.drop()
             raise
         return request
 

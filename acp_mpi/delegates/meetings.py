@@ -140,7 +140,8 @@ class Meetings:
 
     def take(self, job: Job, call: Call) -> Meeting:
         """Return the collective to which a call belongs; its `failed` says why it is none."""
-        if dead := next((rank for rank in call.ranks if not _engine.is_alive(rank)), None):
+        dead = next((rank for rank in call.ranks if not _engine.is_alive(rank)), None)
+        if dead is not None:
             meeting = Meeting(call.ranks)
             meeting.jobs[call.me] = job
             meeting.failed = _lost(call.kind, dead, "has died")

@@ -87,6 +87,10 @@ class DelegateRequest(acp.Request[Any]):
         """Return False: a command is not taken back."""
         return False
 
+    def drop(self) -> None:
+        """Let go of the memory: it has not begun."""
+        release(self._keep)
+
     def _take(self, result: Any, error: BaseException | None) -> None:
         """Take the outcome in, and let go of the memory."""
         release(self._keep)

@@ -2,28 +2,29 @@
 
 One thread copies what is to be written, so that its owner may go on; two read and write files; one
 calls functions of the program; one folds what ranks bring together, if that takes longer than to
-hand it over. A command waits for the one before it of the same file, and for the
-one that it is to follow.
+hand it over. A command waits for the one before it of the same file, and for the one that it is to
+follow.
 """
 
 from __future__ import annotations
 
 import importlib
-import mmap
 import os
 import pickle
 import threading
 import time
 from collections import deque
-from functools import reduce
+from functools import lru_cache, reduce
 
 from acp_mpi.delegates import checkpoints, files, generations
 from acp_mpi.delegates.frames import COPIED, DONE, FAILED, portable
 from acp_mpi.delegates.meetings import Call, Meeting, Meetings, Work
+from acp_mpi.delegates.spares import Spares
 from acp_mpi.engine import _engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import mmap
     from typing import Any, Protocol
 
     from acp_mpi.delegates.generations import Item, Key, Share
@@ -66,32 +67,6 @@ class Job:
         return sum(part.nbytes for part in self.source)
 
 
-class Spares:
-    """Memory for copies, used again: the pages of new memory cost more than the copying.
-
-    The system may take back what lies here.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._free: list[mmap.mmap] = []
-
-    def take(self, nbytes: int) -> mmap.mmap:
-        """Return memory of at least as many bytes, and less than twice as many."""
-        for spare in self._free:
-            if nbytes <= len(spare) < 2 * nbytes:
-                self._free.remove(spare)
-                return spare
-        return mmap.mmap(-1, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-
-    def give_back(self, spare: mmap.mmap) -> None:
-        """Keep it for the next, and no more than there may be in use."""
-        spare.madvise(mmap.MADV_FREE)
-        self._free.append(spare)
-        while sum(map(len, self._free)) > self._most:
-            del self._free[0]
-
-
 class Server:
     """What executes commands."""
 
@@ -102,7 +77,6 @@ class Server:
         self._changed = threading.RLock()
         self._come = {lane: threading.Condition(self._changed) for lane in _LANES}
         self._meetings = Meetings()
-        self._plans: dict[bytes, Call] = {}
         self._lanes: dict[str, deque[Any]] = {lane: deque() for lane in _LANES}
         self._jobs: dict[tuple[Client, int], Job] = {}
         self._last: dict[str, Job] = {}  # of a path
@@ -143,12 +117,9 @@ class Server:
 
     def fold(self, client: Client, number: int, plan: bytes, given: bytes) -> None:
         """Take a fold of a short array in: a call that came before, with other bytes."""
-        call = self._plans.get(plan)
-        if call is None:
-            call = self._plans[plan] = Call(*pickle.loads(plan))
         job = Job(client, number, "meet", ())
         job.given = given
-        self._come_to(job, call, None)
+        self._come_to(job, _planned(plan), None)
 
     def _come_to(self, job: Job, call: Call, after: int | None) -> None:
         with self._changed:
@@ -397,6 +368,11 @@ class Server:
             thread.join()
         self._files.close()
         self._checkpoints.close()
+
+
+@lru_cache(1024)
+def _planned(plan: bytes) -> Call:
+    return Call(*pickle.loads(plan))
 
 
 class _Nobody:

@@ -50,23 +50,28 @@ def share_of(
     delegate: Delegate, folder: str, items: Mapping[str, Any], step: SupportsIndex
 ) -> Kept:
     """Return what this rank gives to a checkpoint."""
-    ranks = acp.ranks()
+    ranks, at = acp.ranks(), index(step)
     keep: list[Any] = []
-    given = []
-    for name, x in items.items():
-        kind = "array"
-        if isinstance(x, Container):
-            kind, described, x = (
-                type(x).__name__,
-                contents.dtype_of_contents(x),
-                contents.contents_of(x),
-            )
+    try:
+        given = [_given(name, x, keep) for name, x in items.items()]
+    except BaseException:
+        release(keep)
+        raise
+    number = _numbers[folder] = _numbers.get(folder, -1) + 1
+    key = Key(job_id(membership.job().place.secret).hex(), number, at, len(ranks))
+    return Kept(Share(key, _engine.rank(), _node(delegate, ranks), given), keep)
+
+
+def _given(name: str, x: Any, keep: list[Any]) -> Item:
+    """Return where what is given of an item lies."""
+    if not isinstance(x, Container):
         ga, nbytes, dtype, shape, kept = place_of(x, "checkpoint", write=False)
         keep.append(kept)
-        given.append(Item(name, kind, ga, nbytes, described if kind != "array" else dtype, shape))
-    number = _numbers[folder] = _numbers.get(folder, -1) + 1
-    key = Key(job_id(membership.job().place.secret).hex(), number, index(step), len(ranks))
-    return Kept(Share(key, _engine.rank(), _node(delegate, ranks), given), keep)
+        return Item(name, "array", ga, nbytes, dtype, shape)
+    held = contents.contents_of(x)
+    ga, nbytes, _, shape, kept = place_of(held, "checkpoint", write=False)
+    keep.append(kept)
+    return Item(name, type(x).__name__, ga, nbytes, contents.dtype_of_contents(x), shape)
 
 
 def _together(act: Callable[[], Any]) -> list[Any]:

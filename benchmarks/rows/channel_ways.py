@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from multiprocessing import connection
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,19 +104,29 @@ def _nng(stack: ExitStack, comm: MPI.Intracomm) -> Calls:
     return send, receive
 
 
+def _remove_shared(prefix: str) -> None:
+    """Remove what iceoryx2 leaves in shared memory, one file for all nodes of a name."""
+    for file in Path("/dev/shm").glob(f"{prefix}*"):
+        file.unlink(missing_ok=True)
+
+
 def _iceoryx(stack: ExitStack, comm: MPI.Intracomm) -> Calls:
     iceoryx: Any = import_module("iceoryx2")
-    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="acp-bench-"))
-    names = [f"{comm.bcast(folder)}/{rank}" for rank in (0, 1)]
+    folder = Path(comm.bcast(stack.enter_context(tempfile.TemporaryDirectory(prefix="acp-bench-"))))
+    stack.callback(_remove_shared, folder.name)
+    stack.callback(comm.Barrier)
     iceoryx.set_log_level(iceoryx.LogLevel.Error)
-    node = iceoryx.NodeBuilder.new().create(iceoryx.ServiceType.Ipc)
+    config = iceoryx.config.default()
+    config.global_cfg.prefix = iceoryx.FileName.new(folder.name)
+    config.global_cfg.root_path = iceoryx.Path.new(str(folder))
+    node = iceoryx.NodeBuilder.new().config(config).create(iceoryx.ServiceType.Ipc)
     services = [
-        node.service_builder(iceoryx.ServiceName.new(name))
+        node.service_builder(iceoryx.ServiceName.new(f"from {rank}"))
         .publish_subscribe(iceoryx.Slice[ctypes.c_uint8])
         .enable_safe_overflow(False)
         .subscriber_max_buffer_size(slots(0))
         .open_or_create()
-        for name in names
+        for rank in (0, 1)
     ]
     wait = iceoryx.BackpressureStrategy.RetryUntilDelivered
     publisher = (

@@ -18,6 +18,14 @@ from acp_mpi.job.rendezvous.server import Server
 
 
 @pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with nothing in it."""
+    made = tmp_path / "files"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
 def meeting(tmp_path: Path) -> Iterator[Callable[..., dict[str, str]]]:
     """meeting(groups) opens a rendezvous; returns the environment of those who go there."""
     with contextlib.ExitStack() as stack:

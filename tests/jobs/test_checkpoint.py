@@ -6,6 +6,7 @@ from pathlib import Path
 
 import launch
 import pytest
+from delegating import pid_of
 from dying import at_each_call
 from growing import PATIENCE
 
@@ -293,9 +294,6 @@ def test_a_kill_at_any_call_of_the_system_leaves_the_last_one_whole(tmp_path):
 def lose_the_delegate(folder):
     import numpy as np
 
-    from acp_mpi.engine import _engine
-    from acp_mpi.job.rendezvous.row import Process
-
     acp.init()
     kept = 0
     x = {"x": np.zeros(100_000)}
@@ -307,8 +305,7 @@ def lose_the_delegate(folder):
         if step % 3 == 0:
             if acp.rank() == 0:
                 assert len([request.done for _ in range(20 * step)])  # a little later each time
-                row = _engine.row_of(_engine.slot_of(d.rank))
-                os.kill(Process.of(row).pid, signal.SIGKILL)
+                os.kill(pid_of(d), signal.SIGKILL)
             try:
                 request.wait(PATIENCE)
             except acp.PeerLostError:

@@ -1,39 +1,22 @@
 """Delegates: one process of a node does for its ranks what they need not wait for."""
 
+import gc
 import os
 import shutil
-import signal
 import subprocess
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import launch
 import pytest
-from dying import at_each_call
+from delegating import blocked, pid_of, the_delegate
 from growing import PATIENCE, Unreadable, newcomer
 from macprunning import alone, macprun, mpi
 
 import acp_mpi as acp
 
 ROADS = ("any", "nodes")
-
-
-@pytest.fixture
-def folder(tmp_path):
-    made = tmp_path / "files"
-    made.mkdir()
-    return made
-
-
-def blocked(d, gate):
-    """Return a command that is under way until there is the file `gate`."""
-    return d.call("growing:until_there", str(gate))
-
-
-def the_delegate(local=False):
-    d = acp.delegate(local=local, timeout=PATIENCE)
-    assert acp.delegate(local=local, timeout=PATIENCE) is d
-    return d
 
 
 # What it does -----------------------------------------------------------------------------------
@@ -85,7 +68,7 @@ def save_and_load(folder, local):
     assert raw.read_bytes() == some.tobytes()
     d.save(raw, (acp.query_ga(some), 800)).wait(PATIENCE)
     assert raw.read_bytes() == some.tobytes()[:800]
-    assert d.call("os:getpid").wait(PATIENCE) == (os.getpid() if d.rank is None else _pid(d))
+    assert d.call("os:getpid").wait(PATIENCE) == (os.getpid() if d.rank is None else pid_of(d))
     assert d.call("os.path:join", "a", "b").wait(PATIENCE) == os.path.join("a", "b")
     assert len(d.call("operator:mul", b"x", 100_000).wait(PATIENCE)) == 100_000
     acp.waitall([d.ping() for _ in range(1000)], timeout=PATIENCE)
@@ -106,13 +89,6 @@ def save_and_load(folder, local):
     acp.sync()
     d.close()
     acp.finalize()
-
-
-def _pid(d):
-    from acp_mpi.engine import _engine
-    from acp_mpi.job.rendezvous.row import Process
-
-    return Process.of(_engine.row_of(_engine.slot_of(d.rank))).pid
 
 
 @pytest.mark.parametrize("road", ROADS)
@@ -254,6 +230,16 @@ def test_memory_of_a_device_is_saved_and_loaded(passes, folder, kind, local):
 # What goes wrong --------------------------------------------------------------------------------
 
 
+def refused(kind, command):
+    """Return a reference to an array with which a command is refused."""
+    import numpy as np
+
+    array = np.arange(5.0)
+    with pytest.raises(kind):
+        command(array)
+    return weakref.ref(array)
+
+
 def meet_errors(folder):
     import numpy as np
 
@@ -311,9 +297,16 @@ def meet_errors(folder):
     d.call("operator:truediv", 1, 0)
     with pytest.raises(AttributeError, match="nothing"):
         d.close()
-    with pytest.raises(acp.ClosedError):
-        d.ping()
-    d = acp.delegate(start=False)
+    closed, d = d, acp.delegate(start=False)
+    for kind, command in (
+        (acp.ClosedError, lambda x: closed.save("x", x)),
+        (TypeError, lambda x: d.save("x", x, shape=[None])),
+        (TypeError, lambda x: d.checkpoint(folder, {"one": x, "two": object()}, 1)),
+        (ValueError, lambda x: d.load("x" * 2_000_000, x)),
+    ):
+        given = refused(kind, command)
+        gc.collect()
+        assert given() is None  # nobody keeps it
     d.call("os:nothing")
     with pytest.raises(AttributeError, match="nothing"):
         acp.finalize()
@@ -427,135 +420,3 @@ def test_what_may_not_be_is_refused(passes, folder):
     if os.geteuid():
         pytest.skip("only root can become another user")
     passes(launch.program(meet_refusals, folder), {"ACP_MPI": "0"})
-
-
-# Deaths -----------------------------------------------------------------------------------------
-
-
-def outlive_it(folder):
-    """What was waited for is there; what was not is an error, and no half of a file."""
-    import numpy as np
-
-    acp.init()
-    here = acp.rank()
-    for round in range(3):
-        d = the_delegate()
-        one, two = (Path(folder, f"{here}-{round}-{i}.npy") for i in range(2))
-        d.save(one, np.arange(1000.0)).wait(PATIENCE)
-        into = np.zeros(1000)
-        slow = blocked(d, Path(folder, "none"))
-        requests = [d.save(two, np.ones(1000), after=slow), d.ping(), d.load(one, into, after=slow)]
-        requests[0].copied(PATIENCE)
-        requests[1].wait(PATIENCE)
-        acp.sync()
-        if here == 0:
-            os.kill(_pid(d), signal.SIGKILL)
-        for request in (requests[0], requests[2], slow):
-            with pytest.raises(acp.PeerLostError, match="the delegate, rank"):
-                request.wait(PATIENCE)
-        assert d.lost
-        with pytest.raises(acp.PeerLostError):
-            d.ping().wait(PATIENCE)
-        assert np.array_equal(np.load(one), np.arange(1000.0))
-        assert not two.exists()
-        assert acp.losses() == 0
-        acp.sync()
-    acp.finalize()
-
-
-@pytest.mark.parametrize("road", ["any", "link"])
-def test_its_death_ends_what_was_asked_and_nothing_else(start, road, folder):
-    job = start([*launch.mpiexec(2), *launch.program(outlive_it, folder)], launch.ROADS[road])
-    assert job.wait() == 0, job.output
-    launch.until(lambda: not job.processes())
-
-
-def wait_for_one_that_stands_still(folder):
-    """What a stopped delegate was asked for is done when it goes on, and an error when it dies."""
-    import numpy as np
-
-    acp.init()
-    d = the_delegate()
-    pid = _pid(d)
-    for last, end in enumerate([signal.SIGCONT, signal.SIGKILL]):
-        os.kill(pid, signal.SIGSTOP)
-        launch.until(lambda: " T " in Path(f"/proc/{pid}/stat").read_text())
-        paths = [Path(folder, f"{last}-{i}.npy") for i in range(100)]
-        requests = [d.save(path, np.full(100, i)) for i, path in enumerate(paths)]
-        with pytest.raises(TimeoutError):
-            requests[0].wait(0.05)
-        assert not any(request.done for request in requests)
-        os.kill(pid, end)
-        for i, (path, request) in enumerate(zip(paths, requests, strict=True)):
-            if last:
-                with pytest.raises(acp.PeerLostError):
-                    request.wait(PATIENCE)
-                assert not path.exists()
-            else:
-                request.wait(PATIENCE)
-                assert np.array_equal(np.load(path), np.full(100, i))
-    acp.finalize()
-
-
-def test_one_that_stands_still_is_waited_for(passes, folder):
-    passes(launch.program(wait_for_one_that_stands_still, folder), {"ACP_MPI": "0"})
-
-
-@pytest.mark.parametrize("key", [None, "x"])
-def test_a_kill_at_any_call_of_the_system_leaves_a_whole_file(tmp_path, key):
-    import numpy as np
-
-    from acp_mpi.delegates.files import Files
-    from acp_mpi.delegates.memory import Part
-
-    h5py = pytest.importorskip("h5py") if key else None
-
-    def save(n, value):
-        path = tmp_path / (f"{n}.h5" if key else f"{n}.npy")
-        array = np.full(1000, value)
-        part = Part(0, array.nbytes, array.dtype, array.shape, 0, None, None, key)
-        Files().save(None, str(path), part, memoryview(array.tobytes()), lambda: None)
-
-    def look(n):
-        if h5py:
-            with h5py.File(tmp_path / f"{n}.h5") as file:
-                found = file[key][...]
-        else:
-            found = np.load(tmp_path / f"{n}.npy")
-        assert (found == 1.0).all() or (found == 2.0).all()
-        save(n, 3.0)  # the next one is not in the way of what is left
-        assert not list(tmp_path.glob("*.part"))
-
-    assert at_each_call(lambda n: save(n, 1.0), lambda n: save(n, 2.0), look) >= 5
-
-
-def save_half_and_die(folder):
-    acp.init()
-    d = acp.delegate(start=False)
-    import numpy as np
-
-    d.save(Path(folder, "both.npy"), np.zeros(10), at=10, shape=(20,)).wait(PATIENCE)
-    d.save(Path(folder, "own.npy"), np.zeros(10)).wait(PATIENCE)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def save_with_one_that_dies(folder):
-    import numpy as np
-
-    acp.init()
-    d = the_delegate()
-    both = Path(folder, "both.npy")
-    d.save(both, np.ones(10), at=0, shape=(20,)).wait(PATIENCE)
-    acp.spawn_group(newcomer(save_half_and_die, folder), mpi=False)
-    launch.until(
-        lambda: not Path(folder, "both.npy.part").exists() and Path(folder, "own.npy").exists()
-    )
-    with pytest.raises(FileNotFoundError):
-        d.commit(both).wait(PATIENCE)
-    assert os.listdir(folder) == ["own.npy"]
-    d.save(both, np.ones(10)).wait(PATIENCE)
-    acp.finalize()
-
-
-def test_a_file_of_a_rank_that_died_is_never_complete(passes, folder):
-    passes(launch.program(save_with_one_that_dies, folder), {"ACP_MPI": "0"})

@@ -222,6 +222,34 @@ def test_the_others_learn_that_a_member_has_gone(passes):
     passes(launch.program(outlive_a_member), {"ACP_MPI": "0"})
 
 
+def outlive_the_first():
+    acp.init()
+    here = acp.rank()
+    if here == 0:
+        acp.sync()
+    d = acp.delegate(timeout=PATIENCE)
+    if here:
+        acp.sync()  # the process is a child of another
+    assert d.allreduce(1.0).wait(PATIENCE) == 3.0
+    if here == 0:
+        for rank in (1, 2):
+            acp.recv(source=rank)
+        os.kill(os.getpid(), signal.SIGKILL)
+    acp.send(None, dest=0)
+    launch.until(lambda: not acp.is_alive(0))
+    for _ in range(2):  # before and after the delegate knows
+        with pytest.raises(acp.PeerLostError, match=r"rank 0, .* has died"):
+            d.barrier(ranks=[0, 1, 2]).wait(PATIENCE)
+    print("told", flush=True)
+    acp.finalize()
+
+
+def test_the_others_learn_that_the_first_rank_has_died(start):
+    job = start([*launch.mpiexec(3, survive=True), *launch.program(outlive_the_first)])
+    job.wait()
+    assert job.output.count("told") == 2, job.output
+
+
 def stay_on_a_node():
     acp.init()
     d = acp.delegate(timeout=PATIENCE)
