@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import signal
+import sys
 import threading
 import traceback
 from typing import Any
@@ -54,8 +55,10 @@ class Reception(threading.Thread):
         while True:
             if door.done:
                 try:
-                    if (rank := door.wait()) == _END:
+                    rank, path = door.wait()
+                    if rank == _END:
                         return
+                    sys.path += [folder for folder in path if folder not in sys.path]
                     self._clients.append(Client(rank))
                     self._server.meet(rank)
                 except acp.PeerLostError:  # any rank's death ends a receive from whoever comes
@@ -102,7 +105,7 @@ class Reception(threading.Thread):
 
     def end(self) -> None:
         """Have the thread end, and wait for that."""
-        acp.send(_END, dest=_engine.rank(), tag=TAG)
+        acp.send((_END, []), dest=_engine.rank(), tag=TAG)
         self.join()
 
 
@@ -112,12 +115,16 @@ def await_end(changed: int) -> None:
         with contextlib.ExitStack() as opened:
             poll = select.poll()
             poll.register(changed, select.POLLIN)
+            patience = None
             for pid in living:
-                with contextlib.suppress(ProcessLookupError):
+                try:
                     end = processes.end_of(pid)
-                    opened.callback(os.close, end)
-                    poll.register(end, select.POLLIN)
-            if any(at == changed for at, _ in poll.poll()):
+                except ProcessLookupError:  # meanwhile
+                    patience = 0
+                    continue
+                opened.callback(os.close, end)
+                poll.register(end, select.POLLIN)
+            if any(at == changed for at, _ in poll.poll(patience)):
                 os.eventfd_read(changed)
 
 
@@ -136,7 +143,8 @@ def _lives(process: Process) -> bool:
 
 def main() -> None:
     """Serve until the ranks of the node have gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: it is for the ranks
+    for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):  # they are for the ranks
+        signal.signal(number, signal.SIG_IGN)
     with acp.init():
         server = Server(membership.job().delegate_memory or _engine.memory_total() // 8)
         reception = Reception(server)

@@ -16,8 +16,8 @@ from acp_mpi.delegates.frames import fits_short_fold
 from acp_mpi.delegates.meetings import ANSWERED
 from acp_mpi.delegates.memory import place_of, release
 from acp_mpi.delegates.requests import fill
+from acp_mpi.delegates.start import node_of
 from acp_mpi.engine import _engine
-from acp_mpi.job.rendezvous.row import Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -270,13 +270,9 @@ class Collectives:
                 f"{kind}: a delegate with local=True has this rank alone; call acp.{kind}, or "
                 f"acp.i{kind}, for the ranks {list(ranks)}"
             )
-        own = _node_of(_engine.rank())
-        if far := [rank for rank in ranks if _node_of(rank) != own]:
+        own = node_of(_engine.rank())
+        if far := [rank for rank in ranks if node_of(rank) != own]:
             raise ValueError(
                 f"{kind}: ranks {far} are on other nodes, which have delegates of their own; call "
                 f"acp.{kind}, or acp.i{kind}, or name ranks of one node"
             )
-
-
-def _node_of(rank: int) -> int:
-    return Process.of(_engine.row_of(_engine.slot_of(rank))).node

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -131,7 +133,7 @@ class Channels(Line):
         self.rank = rank
         self._ends = Ends(rank)
         self._reads = False
-        acp.send(_engine.rank(), dest=rank, tag=TAG)
+        acp.send((_engine.rank(), list(map(os.path.abspath, sys.path))), dest=rank, tag=TAG)
 
     @property
     def coming(self) -> acp.Request[Any] | None:

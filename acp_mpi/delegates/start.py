@@ -44,25 +44,46 @@ def spawn(command: Any, n: int, how: dict[str, Any]) -> str:
     return acp.spawn_group(command, n, **how).name
 
 
+def _delegates(node: int) -> list[int]:
+    services = set(_engine.services())
+    ranks = [
+        r
+        for group in membership.groups()
+        if group.name.startswith("delegate-")
+        for r in group.ranks
+    ]
+    return [rank for rank in ranks if rank in services and node_of(rank) == node]
+
+
+def node_of(rank: int) -> int:
+    """Return the node of a rank."""
+    return Process.of(_engine.row_of(_engine.slot_of(rank))).node
+
+
+def living_delegate(node: int) -> int | None:
+    """Return the rank of the delegate of a node, as far as this process knows the job."""
+    for rank in _delegates(node):
+        if _engine.doing(rank) >= 0 and _engine.is_alive(rank):
+            return rank
+    return None
+
+
 def rank_of_delegate(start: bool, timeout: float | None) -> int:
     """Return the rank of the node's delegate; one rank at a time looks for it, and may start it."""
     end = None if timeout is None else time.monotonic() + timeout
     node = Process.of(_engine.row()).node
     job = job_id(membership.job().place.secret).hex()
-    prefix = f"delegate-{node:x}-"
-    with _turn(f"\0acp_mpi.{job}.{prefix}", end):
+    with _turn(f"\0acp_mpi.{job}.delegate-{node:x}", end):
         membership.learn_of_newcomers()
-        groups = [group for group in membership.groups() if group.name.startswith(prefix)]
-        for group in groups:
-            rank = group.ranks[0]
-            if _engine.doing(rank) >= 0 and _engine.is_alive(rank):
-                return rank
+        rank = living_delegate(node)
+        if rank is not None:
+            return rank
         if not start:
             raise Error("delegate: there is none on this node; call it with start=True")
         started = acp.spawn_group(
             [sys.executable, "-P", "-m", "acp_mpi.delegates"],
             mpi=False,
-            name=f"{prefix}{len(groups)}",
+            name=f"delegate-{node:x}-{len(_delegates(node))}",
             env={"ACP_SERVICE": "1", "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
             timeout=None if end is None else max(end - time.monotonic(), 0.001),
         )

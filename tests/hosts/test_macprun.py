@@ -23,7 +23,7 @@ def wait_for_ever():
     acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 1)
 
 
-def started(network, function):
+def started(network, function, options=()):
     """Return the command line of two groups on all hosts, by macprun at the switch."""
     mpich = launch.mpi_name() == "mpich"
     line = f"{Path(sys.executable).with_name('mpiexec')} "
@@ -35,7 +35,7 @@ def started(network, function):
     )
     hosts = ",".join(host.name for host in network)
     words = [
-        *(MACPRUN, "--ssh", network.bare_agent),
+        *(MACPRUN, "--ssh", network.bare_agent, *options),
         *("-n", len(network.hosts), "--name", "apart", "--hosts", hosts),
         *launch.program(function),
         *(":", "-n", 2, "--mpi", "--name", "ocean", "--hosts", hosts, "--launcher", line),
@@ -52,6 +52,21 @@ def test_processes_with_and_without_mpi_start_on_other_hosts(two_hosts, passes):
         (("apart.0", a), ("apart.1", b), ("ocean.0", a), ("ocean.1", b))
     ):
         assert f"[{label}] rank {number} of 4 on {name}\n" in output
+
+
+def find_the_delegate():
+    with acp.init():
+        d = acp.delegate(start=False)
+        name = os.uname().nodename
+        assert d.call("platform:node").wait() == name
+        rows = acp.allgather((name, d.rank))
+        assert len(set(rows)) == len({rank for _, rank in rows}) == 2
+        print("found", flush=True)
+
+
+def test_each_host_has_a_delegate(two_hosts, passes):
+    output = passes(started(two_hosts, find_the_delegate, ["--delegates"]))
+    assert output.count("found") == 4
 
 
 def texts(processes):

@@ -77,6 +77,8 @@ def plan(options: argparse.Namespace) -> Plan:
         "ssh": words(options.ssh, "--ssh") if options.ssh else None,
     }
     made = made._replace(**{name: value for name, value in changes.items() if value is not None})
+    if options.delegates:
+        made = made._replace(delegates=True)
     if options.np is not None and count(options.np, "-np") != made.size:
         raise UsageError(f"-np {options.np}: the groups have {made.size} processes in all")
     return check(made)
@@ -149,6 +151,7 @@ def _job_parser() -> argparse.ArgumentParser:
     job.add_argument("--ssh", metavar="LINE", help="starts processes on other hosts (ssh)")
     job.add_argument("--starter-size", metavar="BYTES", help="starter memory of each rank")
     job.add_argument("--output-dir", metavar="DIR", help="keep the output in DIR/NAME/RANK.out")
+    job.add_argument("--delegates", action="store_true", help="a delegate on each node")
     job.add_argument("--listen", metavar="HOST:PORT", help="where the groups meet")
     job.add_argument("--dry-run", action="store_true", help="show command lines and nodes only")
     return parser

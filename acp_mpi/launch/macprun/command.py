@@ -73,6 +73,10 @@ def _start(words: Sequence[str], only_show: bool) -> int:
     options = colon.parse(words)
     plan = colon.plan(options)
     given = nodes.assign(plan, os.environ)
+    if plan.delegates:
+        from acp_mpi.launch.macprun import delegates
+
+        plan, given = delegates.beside(plan, given)
     if only_show or options.dry_run:
         from acp_mpi.launch.macprun import preview
 

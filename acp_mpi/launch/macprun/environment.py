@@ -44,7 +44,7 @@ _SETTINGS = ("PRTE_MCA_", "PMIX_MCA_", *_PLACES)  # of users, though they begin 
 # Decided by macprun; an outer job's must not be joined.
 _JOB = frozenset(
     ("ACP_RENDEZVOUS", "ACP_SECRET", "ACP_SECRET_FILE", "ACP_GROUP", "ACP_GROUP_SIZE",
-     "ACP_GROUP_RANK", "ACP_MPI", "ACP_MULTIRUN", "ACP_PARENT", "ACP_RANK_OF")
+     "ACP_GROUP_RANK", "ACP_MPI", "ACP_MULTIRUN", "ACP_PARENT", "ACP_RANK_OF", "ACP_SERVICE")
 )  # fmt: skip
 # Of a host, or of the session there: these mean nothing on another.
 _HOST = frozenset(

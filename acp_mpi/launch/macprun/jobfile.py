@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from acp_mpi.launch.macprun.plan import Group, Plan, UsageError, check, count, words
 from acp_mpi.util.usage import meant
 
-_JOB_KEYS = ("nodefile", "starter_size", "ssh", "output_dir", "group")
+_JOB_KEYS = ("nodefile", "starter_size", "ssh", "output_dir", "delegates", "group")
 _GROUP_KEYS = (
     "name", "processes", "command", "mpi", "hosts", "env", "directory", "launcher", "optional",
 )  # fmt: skip
@@ -70,6 +70,7 @@ def _toml(text: str, path: str) -> Plan:
         starter_size=table.text("starter_size", int),
         ssh=table.line("ssh"),
         output_dir=table.text("output_dir"),
+        delegates=table.switch("delegates"),
     )
 
 

@@ -89,7 +89,8 @@ def starts(
     this host has of the job already.
     """
     base = environment.inherited(environ)
-    crowd = present + nodes.number_here(given.values())
+    programs = {group.name: given[group.name] for group in plan.groups if not group.is_service}
+    crowd = present + nodes.number_here(programs.values())
     crowded = crowd > len(os.sched_getaffinity(0))
     made: list[Start] = []
     for group in plan.groups:
@@ -113,7 +114,7 @@ def starts(
             if kind is Kind.SRUN or not here:
                 env["ACP_SECRET_FILE"] = secret_file.path_of(meeting, environ)
                 del env["ACP_SECRET"]  # all users may read what a launcher takes to other hosts
-            shared = nodes.shares_a_host(group.name, given)
+            shared = nodes.shares_a_host(group.name, programs)
             if shared and kind in _BINDING and _BINDING[kind] not in files:
                 env = {_BINDING[kind]: "none", **env}
             elif shared and kind is Kind.HYDRA:

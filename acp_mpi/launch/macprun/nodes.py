@@ -65,13 +65,21 @@ def shares_a_host(group: str, given: Mapping[str, tuple[Node, ...]]) -> bool:
     others = [nodes for name, nodes in given.items() if name != group]
     if not given[group] or not all(others):
         return bool(others)
-    mine = {_canonical(node.host) for node in given[group]}
-    return any(_canonical(node.host) in mine for nodes in others for node in nodes)
+    mine = {canonical(node.host) for node in given[group]}
+    return any(canonical(node.host) in mine for nodes in others for node in nodes)
+
+
+def canonical(host: str) -> str:
+    """Return one name of a host: this one has several."""
+    # Slurm may know a node by another name than that of its host.
+    named = (socket.gethostname(), os.environ.get("SLURMD_NODENAME", HERE))
+    here = {name.partition(".")[0] for name in named}
+    return HERE if host in (HERE, "127.0.0.1") or host.partition(".")[0] in here else host
 
 
 def is_here(host: str) -> bool:
     """Return whether a host is this one."""
-    return _canonical(host) == HERE
+    return canonical(host) == HERE
 
 
 def finds_others(environ: Mapping[str, str]) -> bool:
@@ -214,13 +222,6 @@ def _places(nodes: Iterable[Node]) -> Iterator[str]:
 
 def _packed(places: Iterable[str]) -> tuple[Node, ...]:
     return tuple(Node(host, len(list(same))) for host, same in itertools.groupby(places))
-
-
-def _canonical(host: str) -> str:
-    # Slurm may know a node by another name than that of its host.
-    named = (socket.gethostname(), os.environ.get("SLURMD_NODENAME", HERE))
-    here = {name.partition(".")[0] for name in named}
-    return HERE if host in (HERE, "127.0.0.1") or host.partition(".")[0] in here else host
 
 
 def _expand(text: str) -> list[str]:

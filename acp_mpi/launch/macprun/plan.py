@@ -35,6 +35,11 @@ class Group(NamedTuple):
     """Its loss after joining is not the job's failure."""
 
     @property
+    def is_service(self) -> bool:
+        """Whether its processes sleep until the programs' ranks want something of them."""
+        return not self.has_mpi and self.env.get("ACP_SERVICE") == "1"
+
+    @property
     def finds_hosts(self) -> bool:
         """Whether its launcher line says where its processes are to run."""
         words = (word.partition("=")[0] for word in self.launcher[1:])
@@ -50,6 +55,8 @@ class Plan(NamedTuple):
     ssh: tuple[str, ...] = ()
     """What starts processes without MPI elsewhere; empty: srun in its allocation, else ssh."""
     output_dir: str | None = None
+    delegates: bool = False
+    """Whether each node is to have a delegate from the beginning."""
 
     @property
     def size(self) -> int:

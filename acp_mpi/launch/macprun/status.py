@@ -61,7 +61,8 @@ def _lines(pid: int, job: Any) -> Iterator[str]:
     missing = _missing(job["groups"])
     slot = 0
     for group in job["groups"]:
-        size, title = group["size"], _title(group["name"], group["size"], group["mpi"])
+        size, what = group["size"], "service" if group["service"] else "rank"
+        title = _title(group["name"], size, group["mpi"], what)
         came = "" if job["joined"] else f", {len(group['came'])} came"
         yield title + came + (f", ended: {group['ended']}" if group["ended"] else "")
         places = [host for host, slots in group["hosts"] for _ in range(slots)]
@@ -77,8 +78,8 @@ def _lines(pid: int, job: Any) -> Iterator[str]:
     yield from _later(ranks)
 
 
-def _title(name: str, size: int, has_mpi: bool) -> str:
-    return f"  {name}: {size} rank{'s' * (size != 1)}, {'MPI' if has_mpi else 'without MPI'}"
+def _title(name: str, size: int, has_mpi: bool, what: str = "rank") -> str:
+    return f"  {name}: {size} {what}{'s' * (size != 1)}, {'MPI' if has_mpi else 'without MPI'}"
 
 
 def _missing(groups: Sequence[Any]) -> str:

@@ -260,6 +260,7 @@ class Supervisor:
                     "name": name,
                     "size": running.group.size,
                     "mpi": running.group.has_mpi,
+                    "service": running.group.is_service,
                     "came": list(came[name].ranks),
                     "ended": running.reason or "exit code 0" if running.ended else "",
                     "hosts": [[node.host, node.slots] for node in self._given[name]],
