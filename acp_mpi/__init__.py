@@ -60,6 +60,7 @@ _ROOMS = {
     ),
     "acp_mpi.delegates.client": ("Delegate", "DelegateStatistics", "delegate"),
     "acp_mpi.delegates.requests": ("DelegateRequest",),
+    "acp_mpi.delegates.ring": ("DelegateRing",),
     "acp_mpi.engine": ("get_include",),
     "acp_mpi.engine._engine": (
         "ANY_SOURCE",

@@ -49,6 +49,7 @@ from acp_mpi.delegates.client import (
     delegate as delegate,
 )
 from acp_mpi.delegates.requests import DelegateRequest as DelegateRequest
+from acp_mpi.delegates.ring import DelegateRing as DelegateRing
 from acp_mpi.engine import get_include as get_include
 from acp_mpi.engine._engine import (
     ANY_SOURCE as ANY_SOURCE,

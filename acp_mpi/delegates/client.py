@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from acp_mpi.comm.collectives.signatures import Op
     from acp_mpi.delegates.collectives import How
     from acp_mpi.delegates.requests import DelegateRequest
+    from acp_mpi.delegates.ring import DelegateRing
     from acp_mpi.job.join import Group
 
 _current: dict[bool, Delegate] = {}  # of this process: `local`, or not
@@ -56,7 +57,7 @@ class Delegate:
     def __init__(self, line: Line) -> None:
         self._line = line
         self._closed = False
-        self._collectives = collectives.Collectives(self._begin, line.rank is None)
+        self._collectives = collectives.Collectives(self._begin, line.rank is None, line.prepares)
 
     @property
     def rank(self) -> int | None:
@@ -122,7 +123,7 @@ class Delegate:
         """
         name = _path(path)
         whole = None if shape is None else tuple(map(int, shape))
-        ga, nbytes, dtype, extent, keep = place_of(x, "save", write=False)
+        ga, nbytes, dtype, extent, keep = place_of(x, "save", write=self._line.prepares)
         part = Part(ga, nbytes, dtype, extent, at, whole, parts, key)
         return self._begin("save", f"save of {name}", name, part, snapshot, after=after, keep=keep)
 
@@ -254,6 +255,17 @@ class Delegate:
             "gather", lambda made: collectives.gather(made, x, root, out), **how
         )
 
+    def ring(self, slots: int = 8, *, device: Any = None) -> DelegateRing:
+        """Return a ring of that many slots: kernels begin prepared commands by storing a number.
+
+        `device`: whose kernels do: a context or a queue of pyopencl, or what `acp.device_pointer`
+        takes, "cuda" by default. DeviceError where that device keeps a copy of host memory.
+        """
+        from acp_mpi.delegates.ring import DelegateRing
+
+        self._demand("ring")
+        return DelegateRing(self, self._line, slots, device)
+
     def statistics(self) -> DelegateStatistics:
         """Return what it has done so far, for all ranks; waits for the answer."""
         return DelegateStatistics(*self._begin("statistics", "statistics").wait())
@@ -267,13 +279,19 @@ class Delegate:
         keep: Any = None,
         finish: Callable[[Any, Any], Any] | None = None,
     ) -> DelegateRequest:
-        if self._closed:
+        try:
+            self._demand(name)
+        except ClosedError:
             release(keep)
-            raise ClosedError(f"{name}: this delegate is closed; call acp.delegate() for it")
+            raise
         return self._line.begin(name, text, arguments, after, keep, finish)
 
+    def _demand(self, function: str) -> None:
+        if self._closed:
+            raise ClosedError(f"{function}: this delegate is closed; call acp.delegate() for it")
+
     def close(self) -> None:
-        """Wait for what is under way, and raise the first error that nobody has waited for.
+        """Close its rings, wait for what is under way, and raise the first error nobody waited for.
 
         The process serves the other ranks of the node as before.
         """
@@ -283,11 +301,16 @@ class Delegate:
         for local, delegate in list(_current.items()):
             if delegate is self:
                 del _current[local]
+        self._end_rings()
         self._line.wait(lambda: not self._line.open, None)
         self._line.close()
         for request in self._line.failed:
             if not request.claimed:
                 request.wait(0.0)
+
+    def _end_rings(self) -> None:
+        for ring in list(self._line.rings.values()):
+            ring.end()
 
     def __enter__(self) -> Self:
         return self
@@ -350,3 +373,9 @@ def _close_all() -> None:
             error = error or caught
     if error is not None:
         raise error
+
+
+@lifecycle.on_reset
+def _end_rings() -> None:
+    for known in _current.values():  # with threads of this process: the other is in the way
+        known._end_rings()

@@ -48,8 +48,9 @@ class Prepared:
     whole: tuple[int, ...] | None = None  # the shape, if the operation is one of whole arrays
     result: Any = None
 
-    def __init__(self, kind: str, team: Team) -> None:
+    def __init__(self, kind: str, team: Team, stays: bool) -> None:
         self.kind, self.team = kind, team
+        self._stays = stays  # for a ring: memory is read and written where it lies
         self.keep: list[Any] = []
         self._answered: Any = None  # the array that the answer's bytes go to
 
@@ -64,18 +65,18 @@ class Prepared:
     def give(self, x: Any) -> tuple[int, ...]:
         """Take in what the rank gives; return its shape."""
         array = _array(x)
-        if array is not None and array.nbytes <= SHORT:
+        if array is not None and array.nbytes <= SHORT and not self._stays:
             self.given, self.nbytes = array.tobytes(), array.nbytes
             self.dtype = _text_of(array.dtype)
             return tuple(array.shape)
-        self.given, self.nbytes, dtype, shape, keep = place_of(x, self.kind, write=False)
+        self.given, self.nbytes, dtype, shape, keep = place_of(x, self.kind, write=self._stays)
         self.keep.append(keep)
         self.dtype = _text_of(dtype)
         return shape
 
     def want(self, out: Any) -> tuple[int, Any]:
         """Say where the result goes; return its bytes, and their type."""
-        if _is_short(out):
+        if _is_short(out) and not self._stays:
             self.answer_in(out)
             return out.nbytes, out.dtype
         self.wanted, nbytes, dtype, _, keep = place_of(out, self.kind, write=True)
@@ -101,6 +102,8 @@ class Prepared:
                 self.wanted = self.given
                 return
             if out is not x and numpy.may_share_memory(out, x):
+                if self._stays:
+                    raise ValueError(f"{self.kind}: x and out overlap; give the same, or others")
                 release(self.keep.pop())
                 self.give(numpy.array(x))
         nbytes, dtype = self.want(out)
@@ -196,8 +199,8 @@ def _is_nothing(out: Any) -> bool:
 class Collectives:
     """Begins them."""
 
-    def __init__(self, begin: Callable[..., DelegateRequest], local: bool) -> None:
-        self._begin, self._local = begin, local
+    def __init__(self, begin: Callable[..., DelegateRequest], local: bool, stays: bool) -> None:
+        self._begin, self._local, self._stays = begin, local, stays
         self._near: set[tuple[int, ...]] = set()  # ranks that may meet
         self._members: Any = None
         self._plans: dict[Any, bytes] = {}  # of short folds of all that live, pickled
@@ -214,13 +217,13 @@ class Collectives:
         if team.ranks not in self._near:
             self._check(kind, team.ranks)
             self._near.add(team.ranks)
-        made = Prepared(kind, team)
+        made = Prepared(kind, team, self._stays)
         try:
             prepare(made)
             return self._meet(kind, made.call, after, tuple(made.keep), made.finish)
         except Exception:
             with contextlib.suppress(Exception):
-                self._meet(kind, (*Prepared(kind, team).call, True), None)._claimed = True
+                self._meet(kind, (*Prepared(kind, team, False).call, True), None)._claimed = True
             release(made.keep)
             raise
 
@@ -231,7 +234,7 @@ class Collectives:
         """
         import numpy
 
-        if type(x) is not numpy.ndarray or x.nbytes > SHORT or type(op) is not str:
+        if type(x) is not numpy.ndarray or x.nbytes > SHORT or type(op) is not str or self._stays:
             return b"", out
         place = numpy.empty(x.shape, x.dtype) if out is None else out
         if type(place) is not numpy.ndarray:
@@ -249,7 +252,7 @@ class Collectives:
         if not (_is_short(x) and _is_short(out) and x.shape == out.shape and x.dtype == out.dtype):
             return b""
         team = team_of(kind, None, None, None)
-        made = Prepared(kind, team)
+        made = Prepared(kind, team, self._stays)
         try:
             self._check(kind, team.ranks)
             fold(made, x, op, out)

@@ -15,6 +15,8 @@ SLOTS = 64
 TAG = 0x64656C6567  # of the message by which a rank makes itself known
 MORE, COMMAND, COPIED, DONE, FAILED, SHORT_FOLD = range(6)
 MOST = 2**20  # bytes of a pickle
+FIRED = 1 << 63  # in the number of a command that a kernel has begun
+RING_BITS = 40  # of that number: which firing of the ring, which the bits above tell
 _HEAD = struct.Struct("<QBB")
 _ROOM = SIZE - _HEAD.size
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import acp_mpi as acp
 from acp_mpi.delegates.ends import Ends
-from acp_mpi.delegates.frames import COMMAND, COPIED, FAILED, TAG, frames, short_fold
+from acp_mpi.delegates.frames import COMMAND, COPIED, FAILED, RING_BITS, TAG, frames, short_fold
 from acp_mpi.delegates.requests import DelegateRequest, fill
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error, PeerLostError
@@ -19,17 +19,22 @@ from acp_mpi.errors import Error, PeerLostError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from acp_mpi.delegates.ring import DelegateRing
+
 
 class Line:
     """What is common to both: the commands under way."""
 
     rank: int | None = None
+    prepares = False  # commands are noted for a kernel, not sent
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._numbers = itertools.count()
         self.open: dict[int, DelegateRequest] = {}
         self.failed: list[DelegateRequest] = []  # nobody may have waited for them
+        self.rings: dict[int, DelegateRing] = {}  # by the upper bits of their firings' numbers
+        self.ring_count = 0  # so far
         self.loss: Error | None = None
 
     @property
@@ -98,6 +103,8 @@ class Line:
 
     def _heard(self, number: int, kind: int, x: Any) -> None:
         request = self.open.get(number)
+        if request is None and (ring := self.rings.get(number >> RING_BITS)):
+            request = ring._heard(number)
         if request is None:
             return
         request._copied = True

@@ -19,6 +19,7 @@ from functools import lru_cache, reduce
 from acp_mpi.delegates import checkpoints, files, generations
 from acp_mpi.delegates.frames import COPIED, DONE, FAILED, portable
 from acp_mpi.delegates.meetings import Call, Meeting, Meetings, Work
+from acp_mpi.delegates.rings import Rings
 from acp_mpi.delegates.spares import Spares
 from acp_mpi.engine import _engine
 
@@ -58,6 +59,7 @@ class Job:
         self.data: list[memoryview] | None = None  # of it
         self.held = 0  # bytes of `data`, or to come
         self.given: bytes | int | None = None  # to a collective
+        self.fired: int | None = None  # what a kernel has stored to begin it
         self.over = False
         self.waits = False  # for other ranks
 
@@ -82,6 +84,7 @@ class Server:
         self._last: dict[str, Job] = {}  # of a path
         self._files = files.Files()
         self._checkpoints = checkpoints.Checkpoints()
+        self._rings = Rings(self.command)
         self._ending = False
         self._commands = self._read = self._written = 0
         self._threads = [
@@ -93,11 +96,19 @@ class Server:
             thread.start()
 
     def command(
-        self, client: Client, number: int, said: tuple[str, int | None, tuple[Any, ...]]
+        self,
+        client: Client,
+        number: int,
+        said: tuple[str, int | None, tuple[Any, ...]],
+        fired: int | None = None,
     ) -> None:
         """Take a command in."""
         name, after, arguments = said
+        if name == "ring":
+            client.answer(number, *self._rings.do(client, *arguments))
+            return
         job = Job(client, number, name, arguments)
+        job.fired = fired
         if name == "meet":
             self._come_to(job, Call(*arguments), after)
             return
@@ -215,6 +226,8 @@ class Server:
     def _end(self, job: Job, kind: int, result: Any) -> None:
         with self._changed:
             self._over(job)
+        if kind == DONE and job.fired is not None:
+            result = job.fired, result
         try:
             job.client.answer(job.number, kind, result)
         except Exception as error:  # it cannot be pickled, or is too long
@@ -329,6 +342,7 @@ class Server:
 
     def forget(self, client: Client) -> None:
         """Drop what is left of a rank: commands, and files of which it has saved only a part."""
+        self._rings.forget(client)
         with self._changed:
             paths = self._files.of(client)
             for (whose, _), job in list(self._jobs.items()):
@@ -360,6 +374,7 @@ class Server:
 
     def drain(self) -> None:
         """Finish what has come, and end the threads."""
+        self._rings.end()
         with self._changed:
             self._ending = True
             for come in self._come.values():

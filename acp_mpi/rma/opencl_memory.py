@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from acp_mpi.engine import _engine
+from acp_mpi.errors import DeviceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,6 +54,25 @@ def place_of(device: Any) -> tuple[int, int, int, int] | None:
     if _is(device, "CommandQueue"):
         return NUMBER, -1, device.context.int_ptr, device.int_ptr
     return None
+
+
+def buffer_over(array: Any, device: Any) -> Any:
+    """Return a pyopencl.Buffer over an array of the host, of zeros; None: `device` is another's.
+
+    DeviceError where kernels store elsewhere, in a copy.
+    """
+    if place_of(device) is None:
+        return None
+    import pyopencl as cl
+
+    context = getattr(device, "context", device)
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+    buffer, queue = cl.Buffer(context, flags, hostbuf=array), cl.CommandQueue(context)
+    cl.enqueue_fill_buffer(queue, buffer, b"\1", 0, array.nbytes).wait()
+    if not array.all():
+        raise DeviceError("the device keeps a copy of host memory; no kernel of it can store there")
+    array[...] = 0
+    return buffer
 
 
 def buffer_of(handle: int, offset: int, size: int) -> Any:

@@ -71,5 +71,6 @@ include "channel_errors.pxi"
 include "channel_views.pxi"
 include "channel_segments.pxi"
 include "channel_request.pxi"
+include "watch.pxi"
 
 include "public.pxi"

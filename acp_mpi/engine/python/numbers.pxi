@@ -130,7 +130,7 @@ def seconds_of(timeout: float | None, str function) -> float | None:
     return None if limit == ACP_FOREVER else limit / 1e9
 
 
-cdef int64_t clock() noexcept:
+cdef int64_t clock() noexcept nogil:
     cdef timespec now
     clock_gettime(CLOCK_MONOTONIC, &now)
     return <int64_t>now.tv_sec * 1000000000 + now.tv_nsec
