@@ -59,7 +59,7 @@ class Trial:
         with tempfile.TemporaryDirectory(prefix="planted.", dir=build.CACHE) as folder:
             planted = build.Planted(self.engine, mutant, Path(folder))
             if not planted.compiles:
-                return NO_C, ""
+                return (SURVIVED, "it does not compile") if mutant.tests else (NO_C, "")
             if mutant.tests:
                 blind = [t for t in tests if not planted.notices(t, self.cover.limit(t))]
                 return (

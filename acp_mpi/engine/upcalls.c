@@ -165,7 +165,7 @@ static void doubt(acp_engine *e)
     acp_lane *lane = acp_lane_take(e);
     if (lane && schedule_try_lock(e)) {
         lane->hurries = true;
-        pair_ring_deliver_doubt(lane);
+        pair_ring_deliver_ask(e);
         mailbox_doubt(lane);
         lane->hurries = false;
         schedule_unlock(e);

@@ -330,7 +330,8 @@ def reset(rank: int) -> None:
         raise Error(
             "reset: ranks have joined since this job began; call acp.refresh() on all ranks first"
         )
-    if served := next((service for *_, service in told if service is not None), None):
+    served = next((service for *_, service in told if service is not None), None)
+    if served is not None:
         raise Error(
             f"reset: rank {served} is a service of this job, and addresses that it has would die: "
             "end it first"

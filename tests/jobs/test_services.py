@@ -7,6 +7,7 @@ import signal
 import launch
 import pytest
 from growing import await_leave, await_words, give_leave, newcomer, say_word
+from macprunning import alone, macprun
 
 import acp_mpi as acp
 
@@ -93,6 +94,22 @@ def outlive_it():
     request.wait()
     check_all_are_two()
     acp.finalize()
+
+
+def begin_with_a_service():
+    with acp.init():
+        if acp.rank():
+            assert acp.ranks() == [1, 2]
+            with pytest.raises(acp.Error, match="reset: rank 0 is a service of this job"):
+                acp.reset(3 - acp.rank())
+        else:
+            with pytest.raises(acp.Error, match="rank 1"):
+                acp.recv(source=1)
+
+
+def test_the_first_rank_may_be_the_service(passes):
+    service = alone(1, "first", begin_with_a_service, options=["--env", "ACP_SERVICE=1"])
+    passes(macprun(service, alone(2, "all", begin_with_a_service)))
 
 
 @pytest.mark.parametrize("road", launch.ROADS)

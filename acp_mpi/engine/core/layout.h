@@ -229,6 +229,7 @@ struct watch {
 #define LOOK_MAIL 1u /* a message of a finished context has come */
 #define LOOK_DEVICES 4u /* a block of device memory that was imported ends */
 #define LOOK_RING 2u /* a thread waits for so long that something may have written over the cells */
+#define LOOK_SENT 8u /* or over messages of this process there */
 
 /* The part of the control area that peers of the node write. */
 struct doors {

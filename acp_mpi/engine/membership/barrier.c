@@ -234,8 +234,6 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
             rc = ACP_E_INTERRUPTED;
             break;
         }
-        if (late && slice == SLICE_NS)
-            e->up->doubt(e);
         if (slept < 0 && slice == FIRST_SLICE_NS && team_watch(e, g->party))
             slice = SLICE_NS;
     }

@@ -300,5 +300,5 @@ bool mailbox_context_ended(const struct mailbox *box, uint64_t context)
     bool ended = false;
     for (uint32_t i = 0; i < MAIL_LOT; i++)
         ended |= __atomic_load_n(&lot->contexts[i], __ATOMIC_RELAXED) == context;
-    return ended && context; /* the users' context never ends */
+    return (ended || context == MAIL_NOWHERE) && context; /* the users' context never ends */
 }

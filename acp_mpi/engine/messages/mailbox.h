@@ -54,6 +54,7 @@ enum entry_place { /* where the bytes of a message are */
 #define MAIL_ONE_INVERSE 0xf1de83e19937733dull
 
 #define MAIL_COST sizeof(struct mail_entry) /* bytes of an entry, towards the bound */
+#define MAIL_NOWHERE UINT64_MAX /* context of a message whose envelope was written over: it has ended */
 
 enum entry_attention { /* of the receiver */
     ATTENTION_NONE = 0,
@@ -90,7 +91,11 @@ struct mail_entry {
 
     uint64_t context, source, tag, size, note; /* of the message; the source is a rank */
     uint64_t sequence;                         /* in the order of arrival, or of posting */
-    uint64_t want_source, want_tag;            /* of the receive */
+    uint64_t want_source;                      /* of the receive */
+    union {
+        uint64_t want_tag;
+        uint64_t sealed; /* of a kept message: a check of its context, source and tag (mailbox_envelope_sealed) */
+    };
 
     uint64_t room; /* of the buffer, in bytes, with a check of both (mailbox_room_sealed) */
     union {
@@ -234,10 +239,14 @@ static inline uint64_t mailbox_room_sealed(uint64_t room, uint64_t buffer, uint6
     return room | mixed >> 48 << 48;
 }
 
+static inline uint64_t mailbox_envelope_sealed(uint64_t context, uint64_t source, uint64_t tag)
+{
+    return ((context ^ source * 0x9e3779b97f4a7c15ull ^ tag * 0xbf58476d1ce4e5b9ull) + MAIL_ZERO) * MAIL_ONE;
+}
+
 static inline uint64_t mailbox_want_sealed(const struct mail_entry *receive)
 {
-    return ((receive->context ^ receive->want_source * 0x9e3779b97f4a7c15ull ^
-             receive->want_tag * 0xbf58476d1ce4e5b9ull) + MAIL_ZERO) * MAIL_ONE;
+    return mailbox_envelope_sealed(receive->context, receive->want_source, receive->want_tag);
 }
 
 static inline void mailbox_set_attention(struct mail_entry *entry, enum entry_attention attention)

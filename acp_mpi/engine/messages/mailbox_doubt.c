@@ -34,9 +34,8 @@ static enum fit any_fit(const struct mail_entry *l, uint32_t bucket)
 
 static enum fit message_fit(const struct mail_entry *l, uint32_t bucket)
 {
-    return mailbox_bucket(l->context, l->source, l->tag) != bucket ? CHANGED
-           : l->list != AMONG_MESSAGES                             ? UNLISTED
-                                                                   : FITS;
+    bool listed = l->list == AMONG_MESSAGES && mailbox_bucket(l->context, l->source, l->tag) == bucket;
+    return l->sealed != mailbox_envelope_sealed(l->context, l->source, l->tag) ? CHANGED : listed ? FITS : UNLISTED;
 }
 
 static enum fit receive_fit(const struct mail_entry *l, uint32_t bucket)
@@ -144,9 +143,10 @@ static void mend_credits(const acp_engine *e, struct heap *h, struct mailbox *bo
         box->bound = mailbox_bound(h, e->config.unexpected_max);
 }
 
-/* No list has any of them now: they are told apart by their count of damages. */
+/* No list has any of the receives now: they are told apart by their count of damages. */
 static void end_all(acp_engine *e, struct mailbox *box)
 {
+    atomic_fetch_add(&e->mail.probe_damages, 1);
     memset(box->receives, 0, sizeof box->receives);
     box->wild = (struct mail_chain){0};
     __atomic_store_n(&box->posted, 0, __ATOMIC_SEQ_CST);
@@ -163,19 +163,22 @@ static bool mend_messages(acp_engine *e, struct heap *h, struct mailbox *box, bo
     struct look held = {.heap = h, .member = offsetof(struct mail_entry, link), .fit = message_fit};
     uint64_t last, count;
     bool all = chain_is_sound(&arrived, &box->arrivals, 0, &last), each = are_sound(&held, box->messages);
-    each = each && (!all || held.count == arrived.count);
+    bool both = all && each;
+    all = all && !(both && arrived.count < held.count); /* what wiped both ends of a list has left it sound */
+    each = each && !(both && held.count < arrived.count);
     bool lost = held.wrong || (!all && !each);
     if (lost && !tells)
         return true;
-    if (held.wrong && mailbox_entry_state(held.wrong) == ENTRY_DONE) { /* nobody writes there any more */
-        __atomic_store_n(&held.wrong->state, ENTRY_LOST, __ATOMIC_RELEASE);
+    if (held.wrong) { /* nobody receives it */
+        held.wrong->context = MAIL_NOWHERE;
+        held.wrong->sealed = mailbox_envelope_sealed(MAIL_NOWHERE, held.wrong->source, held.wrong->tag);
         atomic_store(&e->mail.losses, 1);
     }
     if (each && !all)
         make_arrivals(h, box);
     count = each ? held.count : make_buckets(h, box);
     if (box->kept != count)
-        __atomic_store_n(&box->kept, count, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&box->kept, count, __ATOMIC_RELAXED);
     mend_credits(e, h, box);
     return !lost;
 }
@@ -207,7 +210,7 @@ void mailbox_doubt(acp_lane *lane)
     if (sound && box->posted != posted.count)
         __atomic_store_n(&box->posted, posted.count, __ATOMIC_SEQ_CST);
     sound = sound && !lacks_eager(e, h, box->receives);
-    if (!mend_messages(e, h, box, !sound || posted.count) || !sound)
+    if (!mend_messages(e, h, box, !sound || posted.count || e->mail.probes) || !sound)
         end_all(e, box);
     transaction_leave(&hold);
 }

@@ -181,6 +181,7 @@ static int keep(struct hold *hold, const acp_envelope *e, const void *data, uint
     write_envelope(l, e, data, filler);
     if (whole && e->size > MAIL_INLINE && (rc = write_block(hold, l, e, data)) != ACP_OK)
         return rc;
+    l->sealed = mailbox_envelope_sealed(l->context, l->source, l->tag);
     l->cost = l->block ? MAIL_COST + e->size : bytes;
     bytes = l->cost;
     __atomic_store_n(&l->state, e->size > MAIL_INLINE && !whole ? ENTRY_FILLING : ENTRY_DONE,

@@ -129,9 +129,9 @@ static struct pair_ring *ring_at(acp_lane *lane, struct peer *to)
 static bool look_for_room(struct ring_sender *s)
 {
     uint64_t word = __atomic_load_n(&s->ring->taken, __ATOMIC_ACQUIRE), taken;
-    uint64_t copying = __atomic_load_n(&s->ring->copying, __ATOMIC_ACQUIRE);
     if (word & RING_BUSY || !pair_ring_unseal(word, &taken))
         return false;
+    uint64_t copying = pair_ring_copying(s->ring, taken);
     s->seen = copying ? copying - 1 : taken;
     return true;
 }

@@ -25,8 +25,8 @@
  *   not free.
  * - `taken` has a check of itself, and a line that is not full has an older stamp of its own: what a wild pointer has
  *   written there is noticed, and calls end with ACP_E_DAMAGED. A message whose stamp has become an older one is missed
- *   by its sender, before a later one goes to the mailbox, or by a receiver that waits for long while a later one is in
- *   the ring. Once a receive has been told, `taken` moves on past it (pair_ring_deliver.c). */
+ *   by its sender, before a later one goes to the mailbox, or when a receiver that waits for long asks. Once a receive
+ *   has been told, `taken` moves on past it (pair_ring_deliver.c). */
 #ifndef ACP_PAIR_RING_H
 #define ACP_PAIR_RING_H
 
@@ -72,6 +72,14 @@ static inline bool pair_ring_unseal(uint64_t word, uint64_t *taken)
 {
     *taken = word & (((uint64_t)1 << 48) - 1);
     return (word & ~RING_BUSY) == pair_ring_sealed(*taken);
+}
+
+/* Position + 1 of a message that is taken, and copied, or 0. It is one of the last before `taken`; else a wild pointer
+ * has written there. */
+static inline uint64_t pair_ring_copying(const struct pair_ring *ring, uint64_t taken)
+{
+    uint64_t copying = __atomic_load_n(&ring->copying, __ATOMIC_ACQUIRE);
+    return taken - (copying - 1) <= RING_LINES ? copying : 0;
 }
 
 /* No owner fits, too: it was released. */

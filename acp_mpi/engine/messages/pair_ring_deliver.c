@@ -14,6 +14,7 @@
 #include "peers/newcomers.h"
 #include "peers/peer.h"
 #include "peers/peer_liveness.h"
+#include "peers/rank_table.h"
 
 static int bring_one(struct hold *hold, struct peer *to, struct pair_ring *ring, const struct ring_line *lines,
                      uint64_t at, uint64_t size)
@@ -113,11 +114,10 @@ static uint64_t next_full(const struct ring_line *lines, uint64_t at, uint64_t e
 /* The end of the last message that can be seen. */
 static uint64_t last_end(const struct ring_line *lines)
 {
-    uint64_t last = 0;
+    uint64_t last = 0, size;
     for (uint32_t i = 0; i < RING_LINES; i++) {
-        uint64_t stamp = __atomic_load_n(&lines[i].stamp, __ATOMIC_SEQ_CST), at = (stamp >> 16) - 1, size;
-        bool full = stamp && at % RING_LINES == i && pair_ring_state(lines, at, &size) == RING_FULL;
-        if (full && at + pair_ring_count(size) > last)
+        uint64_t at = (__atomic_load_n(&lines[i].stamp, __ATOMIC_RELAXED) >> 16) - 1;
+        if (pair_ring_state(lines, at, &size) == RING_FULL && at + pair_ring_count(size) > last)
             last = at + pair_ring_count(size);
     }
     return last;
@@ -128,13 +128,6 @@ static uint64_t last_end(const struct ring_line *lines)
 static uint64_t gone_stamp(uint64_t at)
 {
     return (at + 1) << 16 | 0xffff;
-}
-
-/* Is that of a message which is taken, and copied? It is one of the last before that place; else a wild pointer has
- * written there. */
-static bool is_copying(uint64_t copying, uint64_t at)
-{
-    return copying && at - (copying - 1) <= RING_LINES;
 }
 
 /* By the receiver: what is not a message is passed over, up to the next one, or until its sender finds that there is
@@ -200,7 +193,7 @@ static bool release(struct hold *hold, struct pair_rings *all, uint32_t i)
     uint64_t word = __atomic_load_n(&ring->taken, __ATOMIC_SEQ_CST), at, size;
     if (!pair_ring_unseal(word, &at))
         return true; /* it is lost, which does no harm */
-    if (word & RING_BUSY || __atomic_load_n(&ring->copying, __ATOMIC_ACQUIRE) ||
+    if (word & RING_BUSY || pair_ring_copying(ring, at) ||
         (lines && pair_ring_state(lines, at, &size) == RING_FULL)) /* a message has come since they were cleared */
         return false;
     __atomic_fetch_and(&all->owned, ~((uint64_t)1 << i), __ATOMIC_SEQ_CST);
@@ -243,7 +236,7 @@ static void report_gap(struct hold *hold, struct peer *to)
     uint64_t word = __atomic_load_n(&s->ring->taken, __ATOMIC_SEQ_CST), at;
     uint64_t filled = atomic_load_explicit(&s->filled, memory_order_acquire);
     bool known = pair_ring_unseal(word, &at) && at < filled && filled - at <= RING_LINES;
-    if (is_copying(__atomic_load_n(&s->ring->copying, __ATOMIC_ACQUIRE), filled))
+    if (pair_ring_copying(s->ring, filled))
         return; /* maybe from there */
     at = known || !filled ? at : filled - 1;
     uint64_t next = known ? next_full(s->lines, at, filled) : filled;
@@ -279,43 +272,24 @@ int pair_ring_deliver_own(acp_lane *lane, struct peer *to)
     return rc;
 }
 
-/* A message stands behind one that is not there. */
-static bool has_gap(const struct pair_ring *ring, const struct ring_line *lines)
+void pair_ring_deliver_ask(acp_engine *e)
 {
-    uint64_t word = __atomic_load_n(&ring->taken, __ATOMIC_SEQ_CST), at, size;
-    return pair_ring_unseal(word, &at) && next_full(lines, at + 1, at + RING_LINES) < at + RING_LINES &&
-           pair_ring_state(lines, at, &size) != RING_FULL && __atomic_load_n(&ring->taken, __ATOMIC_SEQ_CST) == word;
-}
-
-/* As long as no receive waits there is nobody to tell. */
-static void doubt_own(acp_lane *lane)
-{
-    struct hold hold;
-    acp_engine *e = lane->engine;
-    struct heap *h = atomic_load_explicit(&e->job.own->memory.heap, memory_order_acquire);
-    if (!h || transaction_enter(&hold, lane, &mailbox_of(h)->section, h, 0) != ACP_OK)
+    const struct heap *h = atomic_load_explicit(&e->job.own->memory.heap, memory_order_acquire);
+    if (!h || !(e->mail.probes || __atomic_load_n(&mailbox_of(h)->posted, __ATOMIC_RELAXED)))
         return;
-    struct pair_rings *all = &mailbox_of(h)->rings;
-    for (uint64_t owned = pair_ring_owned(all); owned; owned &= owned - 1) {
-        uint32_t i = (uint32_t)__builtin_ctzll(owned);
-        struct pair_ring *ring = &all->rings[i];
-        struct ring_line *lines = is_owned(e, ring, i) ? pair_ring_lines(h, ring) : NULL;
-        int rc = lines ? bring_all(&hold, e->job.own, ring, lines) : ACP_OK;
-        uint64_t copying = __atomic_load_n(&ring->copying, __ATOMIC_ACQUIRE), at;
-        if (lines && pair_ring_unseal(__atomic_load_n(&ring->taken, __ATOMIC_ACQUIRE), &at) && !is_copying(copying, at))
-            __atomic_compare_exchange_n(&ring->copying, &copying, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
-        if (lines && (rc == ACP_E_DAMAGED || has_gap(ring, lines)) &&
-            end_receives(&hold, e->job.own, __atomic_load_n(&ring->owner, __ATOMIC_RELAXED) - 1))
-            pass_over(ring, lines);
+    for (struct peer *p = NULL; (p = peer_next(e, p));) {
+        uint32_t rank = rank_table_rank(e, p->slot), place = rank % RING_SENDERS;
+        const struct pair_ring *ring = &mailbox_of(h)->rings.rings[place];
+        bool may = ring->owner == (uint64_t)rank + 1 || !pair_ring_owner_fits(ring, place);
+        if (may && p != e->job.own && !p->lost && p->relation == RELATION_NODE && p->shm.doors)
+            peer_must_look(e, p, LOOK_SENT);
     }
-    transaction_leave(&hold);
 }
 
-void pair_ring_deliver_doubt(acp_lane *lane)
+void pair_ring_deliver_answer(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     for (struct peer *p = NULL; (p = peer_next(e, p));)
-        if (!p->lost && pair_ring_lacks(e, p))
+        if (!p->lost && pair_ring_before(e, p))
             pair_ring_deliver_own(lane, p);
-    doubt_own(lane);
 }

@@ -12,9 +12,10 @@ struct peer;
  * waited for it; then the next ones come. `want` may be NULL: nobody is told. */
 int pair_ring_deliver_all(struct hold *hold, const acp_envelope *want);
 int pair_ring_deliver_own(acp_lane *lane, struct peer *to);
-/* A thread that waits for long looks whether all short messages of this process are where it has put them, and whether
- * one that came here is missing before another: a receive for one that is gone ends with ACP_E_DAMAGED. */
-void pair_ring_deliver_doubt(acp_lane *lane);
+/* A thread that waits for a message for long asks those who may have put one into a ring here, for nobody else knows
+ * whether it is gone. They bring what is there, and a receive, or a probe, for what is not ends with ACP_E_DAMAGED. */
+void pair_ring_deliver_ask(acp_engine *e);
+void pair_ring_deliver_answer(acp_lane *lane);
 void pair_ring_deliver_release(struct hold *hold); /* the rings of ended processes, after they were cleared */
 
 #endif

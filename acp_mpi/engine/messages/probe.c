@@ -66,6 +66,7 @@ struct probe_wait {
     uint64_t *taken;
     struct peer *source;
     uint32_t era; /* of the mailbox */
+    uint32_t damages;
     int rc;
     bool armed, over; /* done: a further call must not take another message */
 };
@@ -82,6 +83,8 @@ static bool probe_ready(void *context)
     w->rc = w->era == e->mail.era ? look(w->lane, w->want, w->found, w->taken, HEAP_PATIENCE_NS)
                                   : ACP_E_CLOSED;
     w->over = w->rc != ACP_E_HANDLE && w->rc != ACP_E_BUSY && w->rc != ACP_E_INTERRUPTED;
+    if (!w->over && gone == ACP_OK && unlikely(w->damages != e->mail.probe_damages))
+        gone = mailbox_damaged(w->lane, e->job.own, 0);
     if (!w->over && gone != ACP_OK) {
         w->rc = gone;
         w->over = true;
@@ -99,7 +102,8 @@ int acp_probe_wait(acp_engine *e, const acp_envelope *want, acp_envelope *found,
                    int64_t timeout_ns)
 {
     struct heap *h = mailbox_heap(e, e->job.own);
-    struct probe_wait w = {.want = want, .found = found, .taken = taken, .era = e->mail.era};
+    struct probe_wait w = {.want = want, .found = found, .taken = taken, .era = e->mail.era,
+                           .damages = e->mail.probe_damages};
     if (!h)
         return ACP_E_FULL;
     if (!mail_match_plausible(e, want))
@@ -110,10 +114,12 @@ int acp_probe_wait(acp_engine *e, const acp_envelope *want, acp_envelope *found,
         w.source = peer_of_slot(e, rank_slot_of(e, (uint32_t)want->source));
     acp_request source = {.peer = w.source, .any = want->source == ACP_ANY,
                           .among = want->among}, *draft = &source;
+    atomic_fetch_add(&e->mail.probes, 1);
     __atomic_fetch_add(&mailbox_of(h)->probing, 1, __ATOMIC_SEQ_CST);
     int rc = recv_wait_until(e, probe_ready, &w, timeout_ns, ACP_DOING_PROBE, &draft, 1, false);
     if (w.era == e->mail.era)
         __atomic_fetch_sub(&mailbox_of(h)->probing, 1, __ATOMIC_SEQ_CST);
+    atomic_fetch_sub(&e->mail.probes, 1);
     acp_lane_give(w.lane);
     return rc == ACP_OK ? w.rc : rc;
 }

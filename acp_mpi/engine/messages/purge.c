@@ -91,6 +91,10 @@ enum due purge_due(const acp_engine *e)
 void purge_step(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
+    if (e->doors->looks & LOOK_SENT) {
+        atomic_fetch_and(&e->doors->looks, ~LOOK_SENT);
+        pair_ring_deliver_answer(lane);
+    }
     if (e->mail.losses || e->doors->looks & LOOK_MAIL)
         mail_bury(lane);
     if (e->mail.unwanted)

@@ -147,20 +147,17 @@ static int lost(acp_lane *lane, const acp_request *r)
  * cancelled it. */
 static int withdraw(acp_lane *lane, acp_request *r)
 {
-    int rc, why;
-    acp_fault fault;
+    int rc;
+    enum entry_state state;
     do {
-        enum entry_state state = recv_state(r);
-        why = state == ENTRY_LOST      ? lost(lane, r)
-              : state == ENTRY_DAMAGED ? mailbox_damaged(lane, lane->engine->job.own, 0)
-                                       : ACP_E_CANCELLED;
-        fault = lane->fault;
+        state = recv_state(r);
         rc = unpost(lane, r);
     } while (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED);
     if (rc != ACP_OK)
         return rc;
-    if (why != ACP_E_CANCELLED)
-        lane->fault = fault;
+    int why = state == ENTRY_LOST      ? lost(lane, r)
+              : state == ENTRY_DAMAGED ? mailbox_damaged(lane, lane->engine->job.own, 0)
+                                       : ACP_E_CANCELLED;
     mailbox_entry_put(lane, mailbox_heap(lane->engine, lane->engine->job.own), r->entry);
     return why;
 }

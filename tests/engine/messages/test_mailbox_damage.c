@@ -4,6 +4,7 @@
 #include "core/upcalls.h"
 #include "messages/deliver.h"
 #include "messages/match.h"
+#include "messages/pair_ring_deliver.h"
 #include "messages/request.h"
 #include "messages/send.h"
 #include "peers/peer.h"
@@ -166,19 +167,22 @@ static void keep_some(void)
         post_message(acp_engine_lane(cluster.engines[1]), 0, i % 3 == 2 ? TAG + 1 : TAG, out + i, BYTES - KEPT);
 }
 
-static void damage_both(uint32_t one, uint32_t other)
+static void damage_both(uint32_t one, uint32_t other, uint64_t word)
 {
     uint64_t *a = place_of_kept(one), *b = place_of_kept(other);
-    *a = *b = 37;
+    *a = *b = word;
 }
 
 /* A message is in two lists: where one is damaged it comes all the same, and in order. */
 static void a_list_of_messages(void)
 {
     static const uint64_t rubbish[] = {0, 37, 0x2020202020202020};
-    for (uint32_t i = 0; i < 3 * PLACES; i++) {
+    for (uint32_t i = 0; i < 3 * PLACES + 2; i++) {
         keep_some();
-        *place_of_kept(i % PLACES) = rubbish[i / PLACES];
+        if (i < 3 * PLACES)
+            *place_of_kept(i % PLACES) = rubbish[i / PLACES];
+        else /* both ends of a list */
+            damage_both(2 - i % 2 * 2, 3 - i % 2 * 2, 0);
         owner()->up->doubt(owner());
         for (uint32_t n = 0; n < KEPT; n++) {
             acp_request *r = expect(i % 2 ? 1 : ACP_ANY, n % 3 == 2 ? TAG + 1 : TAG);
@@ -224,22 +228,34 @@ static void never_comes(uint64_t source, int64_t tag, uint64_t context)
               mailbox_entry_state(l) == ENTRY_LOST);
 }
 
+/* Another of the same bucket: the list stays as it was. */
+static uint64_t other_tag(void)
+{
+    uint64_t tag = TAG + 2;
+    while (mailbox_bucket(0, 1, tag) != mailbox_bucket(0, 1, TAG))
+        tag++;
+    return tag;
+}
+
 /* Nobody knows which: a receive that waits ends, now or when there is one. */
 static void a_message_of_no_list(void)
 {
     static const uint32_t pairs[][2] = {{0, 2}, {0, 6}, {4, 2}, {5, 7}};
-    for (uint32_t i = 0; i < 2 * 4 + 3; i++) {
+    owner()->config.peer_timeout_ns = 1000000000;
+    for (uint32_t i = 0; i < 2 * 4 + 4; i++) {
         keep_some();
         struct mail_entry *second = entry(kept_first()->arrival.next);
         if (i < 8)
-            damage_both(pairs[i / 2][0], pairs[i / 2][1]);
-        else
+            damage_both(pairs[i / 2][0], pairs[i / 2][1], 37);
+        else if (i < 11)
             *(i == 8 ? &second->tag : i == 9 ? &second->source : &second->context) ^= 64;
+        else
+            second->tag = other_tag();
         acp_request *r = i % 2 ? NULL : expect(1, 99);
         owner()->up->doubt(owner());
         ends_damaged(r ? r : expect(1, 99));
         if (i >= 8)
-            never_comes(i == 9 ? 65 : 1, i == 8 ? TAG ^ 64 : TAG, i == 10 ? 64 : 0);
+            never_comes(i == 9 ? 65 : 1, i == 8 ? TAG ^ 64 : i == 11 ? (int64_t)other_tag() : TAG, i == 10 ? 64 : 0);
         acp_request *other = expect(1, 98);
         owner()->up->doubt(owner()); /* it has been told */
         CHECK(!acp_request_done(other));
@@ -248,6 +264,51 @@ static void a_message_of_no_list(void)
         clear();
         a_message_comes(TAG);
     }
+}
+
+/* Its bytes are under way: nobody gets them. */
+static void a_long_message_of_another_tag(void)
+{
+    acp_lane *lane = acp_engine_lane(cluster.engines[1]);
+    const acp_envelope m = {.source = 1, .tag = TAG, .size = BYTES};
+    struct landing l;
+    acp_request *r = expect(1, TAG + 1);
+    CHECK(AGAIN(match_arrive(lane, peer_of_slot(lane->engine, 0), &m, NULL, false, 1, &l)) == ACP_OK && l.open);
+    kept_first()->tag = other_tag();
+    owner()->up->doubt(owner());
+    ends_damaged(r);
+    r = expect(1, (int64_t)other_tag());
+    CHECK(deliver_open(lane, &l) == ACP_OK && deliver_fill(lane, &l, 0, out, BYTES) == ACP_OK);
+    deliver_complete(lane, &l);
+    while (__atomic_load_n(&box()->kept, __ATOMIC_ACQUIRE))
+        usleep(1000);
+    CHECK(!acp_request_done(r) && AGAIN(acp_request_cancel(acp_engine_lane(owner()), r)) == ACP_OK);
+    acp_request_end(acp_engine_lane(owner()), r, NULL);
+    a_message_comes(TAG);
+}
+
+static struct hold theirs;
+
+static int ask(void *calls, int reason)
+{
+    if (reason == ACP_TICK_SIGNAL && ++*(uint32_t *)calls == 2)
+        transaction_leave(&theirs);
+    return reason == ACP_TICK_SIGNAL;
+}
+
+/* Another holds the mailbox, and signals come: a receive that ends is out of its list all the same. */
+static void an_end_is_not_interrupted(void)
+{
+    uint32_t calls = 0;
+    acp_request *r = expect(1, TAG);
+    acp_lane *lane = acp_lane_take(owner()), *other = acp_engine_lane(cluster.engines[1]);
+    struct heap *h = mailbox_heap(other->engine, peer_of_slot(other->engine, 0));
+    CHECK(AGAIN(transaction_enter(&theirs, other, &mailbox_of(h)->section, h, ACP_FOREVER)) == ACP_OK);
+    owner()->config.tick_context = &calls;
+    owner()->config.tick = ask;
+    CHECK(acp_request_end(lane, r, NULL) == ACP_E_CANCELLED && calls == 2 && !box()->posted);
+    owner()->config.tick = NULL;
+    acp_lane_give(lane);
 }
 
 static void a_list_of_receives(void)
@@ -283,7 +344,7 @@ static void a_receive_that_waits_looks_itself(void)
 {
     owner()->config.peer_timeout_ns = 1000000000;
     keep_some();
-    damage_both(0, 2);
+    damage_both(0, 2, 37);
     ends_damaged(expect(1, TAG));
     clear();
     a_message_comes(TAG);
@@ -340,15 +401,15 @@ static void owner_is_in_a_collective(void)
     acp_collective_end(c);
 }
 
-/* As if it had never come: a sender that waits for long finds that, and each receive that it may have been for ends. */
+/* As if it had never come: its sender finds that, and each receive that it may have been for ends. */
 static void a_short_message_that_is_wiped_out(void)
 {
     acp_lane *lane = acp_engine_lane(owner());
-    acp_engine *sender = cluster.engines[1];
+    acp_lane *sender = acp_engine_lane(cluster.engines[1]);
     acp_envelope m = {.tag = TAG, .size = 8, .note = TAG * 7 + 8};
     for (uint32_t i = 0; i < 3; i++)
-        CHECK(acp_send_short(acp_engine_lane(sender), 0, &m, out));
-    sender->up->doubt(sender); /* all are where they were */
+        CHECK(acp_send_short(sender, 0, &m, out));
+    pair_ring_deliver_answer(sender); /* all are where they were */
     for (uint32_t i = 0; i < 3; i++)
         CHECK(take_message(lane, 1, TAG, in, 8).size == 8);
     acp_request *own = expect(0, TAG);
@@ -357,12 +418,12 @@ static void a_short_message_that_is_wiped_out(void)
     wipe_out();
     own = expect(0, TAG);
     acp_request *one = expect(1, TAG), *any = expect(ACP_ANY, TAG + 1);
-    sender->up->doubt(sender);
+    pair_ring_deliver_answer(sender);
     ends_damaged(one);
     ends_damaged(any);
     CHECK(!acp_request_done(own) && AGAIN(acp_request_cancel(lane, own)) == ACP_OK);
     acp_request_end(lane, own, NULL);
-    sender->up->doubt(sender);
+    pair_ring_deliver_answer(sender);
 }
 
 /* Its sender has gone on: a later one is there. */
@@ -371,7 +432,6 @@ static void a_short_message_that_is_missing_before_another(void)
     acp_lane *lane = acp_engine_lane(owner());
     acp_envelope m = {.tag = TAG, .size = 8, .note = TAG * 7 + 8};
     wipe_out();
-    owner()->up->doubt(owner()); /* nobody waits for it yet */
     for (uint32_t i = 0; i < 2; i++)
         CHECK(acp_send_short(acp_engine_lane(cluster.engines[1]), 0, &m, out + i));
     acp_request *r = expect(1, TAG);
@@ -384,24 +444,56 @@ static void a_short_message_that_is_missing_before_another(void)
     uint64_t at;
     CHECK(pair_ring_unseal(ring->taken, &at));
     ring->copying = at; /* another thread does that */
-    owner()->up->doubt(owner());
-    CHECK(ring->copying == at);
+    CHECK(pair_ring_copying(ring, at) == at);
     ring->copying = (uint64_t)1 << 40; /* what it writes there does not keep lines from the sender */
-    owner()->up->doubt(owner());
-    CHECK(!ring->copying && acp_send_short(acp_engine_lane(cluster.engines[1]), 0, &m, out));
-    CHECK(take_message(lane, 1, TAG, in, 8).size == 8);
+    for (uint32_t sent = 0; sent < 2 * RING_LINES; ring->copying = (uint64_t)1 << 40) {
+        bool ringed = acp_send_short(acp_engine_lane(cluster.engines[1]), 0, &m, out);
+        if (!ringed) /* it has no entry, now and then */
+            post_message(acp_engine_lane(cluster.engines[1]), 0, TAG, out, 8);
+        sent += ringed;
+        CHECK(take_message(lane, 1, TAG, in, 8).size == 8);
+    }
+    ring->copying = 0;
 }
 
-/* Whatever it waits for, and the other goes on when it has heard. */
-static void by_a_sender_that_waits(void *(*waits)(void *), void (*goes_on)(void))
+/* Whatever it waits for, if it does: it is asked by those that wait for its message. */
+static void whatever_its_sender_does(void *(*waits)(void *), void (*goes_on)(void))
 {
     pthread_t thread;
-    cluster.engines[1]->config.peer_timeout_ns = 1000000000;
+    owner()->config.peer_timeout_ns = 1000000000;
     wipe_out();
-    CHECK(pthread_create(&thread, NULL, waits, NULL) == 0);
+    CHECK(!waits || pthread_create(&thread, NULL, waits, NULL) == 0);
     ends_damaged(expect(1, TAG));
     goes_on();
-    pthread_join(thread, NULL);
+    if (waits)
+        pthread_join(thread, NULL);
+}
+
+static void a_probe_ends(void)
+{
+    const acp_envelope want = {.source = ACP_ANY, .tag = 99};
+    acp_envelope found;
+    CHECK(acp_probe_wait(owner(), &want, &found, NULL, ACP_FOREVER) == ACP_E_DAMAGED);
+    CHECK(acp_probe_wait(owner(), &want, &found, NULL, 50000000) == ACP_E_TIMEOUT);
+}
+
+/* A probe waits for it: it was kept, or lies in a ring, there alone or before others. */
+static void a_message_of_a_probe(void)
+{
+    acp_envelope m = {.tag = TAG, .size = 8, .note = TAG * 7 + 8};
+    owner()->config.peer_timeout_ns = 1000000000;
+    keep_some();
+    damage_both(0, 2, 37);
+    owner()->up->doubt(owner()); /* nobody waits for it yet */
+    a_probe_ends();
+    clear();
+    wipe_out();
+    a_probe_ends();
+    a_message_comes(TAG);
+    wipe_out();
+    CHECK(acp_send_short(acp_engine_lane(cluster.engines[1]), 0, &m, out));
+    a_probe_ends();
+    CHECK(take_message(acp_engine_lane(owner()), 1, TAG, in, 8).size == 8);
 }
 
 /* The slot in which the other's message lies. */
@@ -448,6 +540,11 @@ static void a_message_of_a_collective(void)
     }
 }
 
+static void owner_goes_on(void)
+{
+    a_message_comes(TAG);
+}
+
 static void owner_sends(void)
 {
     post_message(acp_engine_lane(owner()), 1, 9, out, 1);
@@ -465,8 +562,8 @@ static void start(void)
 
 int main(void)
 {
-    static void *(*const waits[])(void *) = {sender_receives, sender_meets, sender_is_in_a_collective};
-    static void (*const goes_on[])(void) = {owner_sends, owner_meets, owner_is_in_a_collective};
+    static void *(*const waits[])(void *) = {NULL, sender_receives, sender_meets, sender_is_in_a_collective};
+    static void (*const goes_on[])(void) = {owner_goes_on, owner_sends, owner_meets, owner_is_in_a_collective};
     for (uint32_t i = 0; i < BYTES; i++)
         out[i] = (unsigned char)(i * 7 + 1);
     start();
@@ -477,6 +574,8 @@ int main(void)
     a_list_of_messages();
     the_bytes_of_messages();
     a_message_of_no_list();
+    a_long_message_of_another_tag();
+    an_end_is_not_interrupted();
     a_list_of_receives();
     a_receive_that_waits_looks_itself();
     a_message_of_a_collective();
@@ -487,9 +586,12 @@ int main(void)
     a_message_comes(TAG); /* the pair goes on */
     a_short_message_that_is_missing_before_another();
     cluster_stop(&cluster);
-    for (uint32_t i = 0; i < 3; i++) {
+    start();
+    a_message_of_a_probe();
+    cluster_stop(&cluster);
+    for (uint32_t i = 0; i < 4; i++) {
         start();
-        by_a_sender_that_waits(waits[i], goes_on[i]);
+        whatever_its_sender_does(waits[i], goes_on[i]);
         cluster_stop(&cluster);
     }
     return 0;

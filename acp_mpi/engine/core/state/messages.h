@@ -42,6 +42,8 @@ struct mail_state {
     acp_request *unwanted; /* receives of finished contexts with bytes under way: leader only */
     _Atomic uint32_t era; /* number of resets */
     _Atomic uint32_t damages; /* times that a message or a receive may have been lost here by a wild pointer */
+    _Atomic uint32_t probe_damages; /* times that a message may have been for which a probe waits */
+    _Atomic uint32_t probes; /* threads that wait in one */
     _Atomic bool halted; /* a reset is near: nothing goes to another rank's mailbox, frames that come are deferred */
     pthread_t halter; /* the thread that resets; halted only */
     _Atomic uint32_t yields; /* yields worth while before a receive sleeps when crowded; 0: none has been tried */
