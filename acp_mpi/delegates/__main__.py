@@ -13,7 +13,8 @@ from typing import Any
 
 import acp_mpi as acp
 from acp_mpi.delegates.ends import Ends
-from acp_mpi.delegates.frames import FAILED, SHORT_FOLD, TAG, frames, portable
+from acp_mpi.delegates.frames import COMMAND, FAILED, SHORT_FOLD, TAG, frames, portable
+from acp_mpi.delegates.nodes import is_of_other_node
 from acp_mpi.delegates.server import Server
 from acp_mpi.engine import _engine
 from acp_mpi.job import membership
@@ -57,10 +58,10 @@ class Reception(threading.Thread):
                 try:
                     rank, path = door.wait()
                     if rank == _END:
+                        self._give_up()
                         return
                     sys.path += [folder for folder in path if folder not in sys.path]
-                    self._clients.append(Client(rank))
-                    self._server.meet(rank)
+                    self._take_in(rank)
                 except acp.PeerLostError:  # any rank's death ends a receive from whoever comes
                     self._refresh()
                 door = acp.irecv(tag=TAG)
@@ -73,6 +74,22 @@ class Reception(threading.Thread):
                 except acp.PeerLostError:  # its channel tells whose death it was
                     self._refresh()
 
+    def _take_in(self, rank: int) -> None:
+        known = any(client.rank == rank for client in self._clients)
+        if not is_of_other_node(rank):
+            self._clients.append(Client(rank))
+            self._server.meet(rank)
+        elif not known:  # two delegates may have called each other
+            self._clients.append(Client(rank))
+            self._server.meet_other(self._clients[-1])
+
+    def _give_up(self) -> None:
+        """Let go of ranks whose ends have not been heard of yet: nothing waits for them."""
+        for client in self._clients:
+            if not is_of_other_node(client.rank):
+                self._server.lose(client.rank, "has ended")
+                self._server.forget(client)
+
     def _refresh(self) -> None:
         acp.refresh()
         for rank in _engine.lost_ranks():
@@ -84,7 +101,9 @@ class Reception(threading.Thread):
         except acp.Error as reason:  # it has closed, or died
             self._clients.remove(client)
             client.close()
-            if isinstance(reason, acp.PeerLostError):
+            if is_of_other_node(client.rank):
+                self._server.part_from_other(client)
+            elif isinstance(reason, acp.PeerLostError):
                 self._server.lose(client.rank, "has died")
                 self._server.forget(client)
             else:
@@ -96,12 +115,12 @@ class Reception(threading.Thread):
         if heard is None:
             return
         number, kind, said = heard
-        if kind == FAILED:
-            client.answer(number, FAILED, portable(said))
-        elif kind == SHORT_FOLD:
+        if kind == SHORT_FOLD:
             self._server.fold(client, number, *said)
-        else:
+        elif kind == COMMAND:
             self._server.command(client, number, said)
+        elif not self._server.answer_of_other(client, number, kind, said):
+            client.answer(number, FAILED, portable(said))
 
     def end(self) -> None:
         """Have the thread end, and wait for that."""

@@ -201,7 +201,7 @@ class Delegate:
         arguments = (command, n, how)
         return self._begin("call", text, function, arguments, after=after, finish=_group)
 
-    # Collectives. `how`: `ranks`, those of this node that call it, by default all that live, and
+    # Collectives. `how`: `ranks`, those that call it, by default all that live, and
     # `after`. The k-th calls of equal `ranks` meet. Folding is in the order of the ranks.
 
     def barrier(self, **how: Unpack[How]) -> DelegateRequest:

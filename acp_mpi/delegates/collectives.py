@@ -201,7 +201,7 @@ class Collectives:
 
     def __init__(self, begin: Callable[..., DelegateRequest], local: bool, stays: bool) -> None:
         self._begin, self._local, self._stays = begin, local, stays
-        self._near: set[tuple[int, ...]] = set()  # ranks that may meet
+        self._ways: dict[tuple[int, ...], str] = {}  # of ranks: the command by which they meet
         self._members: Any = None
         self._plans: dict[Any, bytes] = {}  # of short folds of all that live, pickled
 
@@ -214,16 +214,15 @@ class Collectives:
     ) -> DelegateRequest:
         """Begin one; where it is refused here, the others are told."""
         team = team_of(kind, ranks, None, None)
-        if team.ranks not in self._near:
-            self._check(kind, team.ranks)
-            self._near.add(team.ranks)
+        self._check(kind, team.ranks)
         made = Prepared(kind, team, self._stays)
         try:
             prepare(made)
-            return self._meet(kind, made.call, after, tuple(made.keep), made.finish)
+            return self._meet(made, made.call, after, tuple(made.keep), made.finish)
         except Exception:
+            refusal = Prepared(kind, team, False)
             with contextlib.suppress(Exception):
-                self._meet(kind, (*Prepared(kind, team, False).call, True), None)._claimed = True
+                self._meet(refusal, (*refusal.call, True), None)._claimed = True
             release(made.keep)
             raise
 
@@ -253,6 +252,8 @@ class Collectives:
             return b""
         team = team_of(kind, None, None, None)
         made = Prepared(kind, team, self._stays)
+        if self._way(team.ranks) == "across":
+            return b""
         try:
             self._check(kind, team.ranks)
             fold(made, x, op, out)
@@ -263,19 +264,26 @@ class Collectives:
         return plan if fits_short_fold(plan, made.nbytes) else b""
 
     def _meet(
-        self, kind: str, call: tuple[Any, ...], after: Any, keep: Any = None, finish: Any = None
+        self,
+        made: Prepared,
+        call: tuple[Any, ...],
+        after: Any,
+        keep: Any = None,
+        finish: Any = None,
     ) -> DelegateRequest:
-        return self._begin("meet", kind, *call, after=after, keep=keep, finish=finish)
+        way = self._way(made.team.ranks)
+        return self._begin(way, made.kind, *call, after=after, keep=keep, finish=finish)
+
+    def _way(self, ranks: tuple[int, ...]) -> str:
+        way = self._ways.get(ranks)
+        if way is None:
+            several = len(set(map(node_of, ranks))) > 1
+            way = self._ways[ranks] = "across" if several else "meet"
+        return way
 
     def _check(self, kind: str, ranks: tuple[int, ...]) -> None:
         if self._local and len(ranks) > 1:
             raise ValueError(
                 f"{kind}: a delegate with local=True has this rank alone; call acp.{kind}, or "
                 f"acp.i{kind}, for the ranks {list(ranks)}"
-            )
-        own = node_of(_engine.rank())
-        if far := [rank for rank in ranks if node_of(rank) != own]:
-            raise ValueError(
-                f"{kind}: ranks {far} are on other nodes, which have delegates of their own; call "
-                f"acp.{kind}, or acp.i{kind}, or name ranks of one node"
             )

@@ -15,7 +15,7 @@ from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError, AstrayError, AstrayTypeError, Error, PeerLostError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from acp_mpi.comm.collectives.operations import Operation
     from acp_mpi.delegates.server import Job
@@ -140,11 +140,11 @@ class Meetings:
 
     def take(self, job: Job, call: Call) -> Meeting:
         """Return the collective to which a call belongs; its `failed` says why it is none."""
-        dead = next((rank for rank in call.ranks if not _engine.is_alive(rank)), None)
+        dead = first_dead(call.ranks)
         if dead is not None:
             meeting = Meeting(call.ranks)
             meeting.jobs[call.me] = job
-            meeting.failed = _lost(call.kind, dead, "has died")
+            meeting.failed = lost(call.kind, f"rank {dead}", "has died")
             return meeting
         series = self._series.get(call.ranks)
         if series is None:
@@ -156,12 +156,18 @@ class Meetings:
         for ranks in [ranks for ranks in self._series if rank in ranks]:
             for meeting in self._series.pop(ranks).open:
                 kind = meeting.calls[0].kind
-                meeting.failed = meeting.failed or _lost(kind, rank, why)
+                meeting.failed = meeting.failed or lost(kind, f"rank {rank}", why)
                 yield meeting
 
 
-def _lost(kind: str, rank: int, why: str) -> PeerLostError:
-    return PeerLostError(f"{kind}: rank {rank}, which takes part in it, {why}")
+def first_dead(ranks: Iterable[int]) -> int | None:
+    """Return the first of them that has died, as far as this process knows."""
+    return next((rank for rank in ranks if not _engine.is_alive(rank)), None)
+
+
+def lost(kind: str, who: str, why: str) -> PeerLostError:
+    """Return the error of a collective to which a process does not come."""
+    return PeerLostError(f"{kind}: {who}, which takes part in it, {why}")
 
 
 class Memory:

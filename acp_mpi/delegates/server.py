@@ -2,8 +2,8 @@
 
 One thread copies what is to be written, so that its owner may go on; two read and write files; one
 calls functions of the program; one folds what ranks bring together, if that takes longer than to
-hand it over. A command waits for the one before it of the same file, and for the one that it is to
-follow.
+hand it over; one talks to delegates of other nodes. A command waits for the one before it of the
+same file, and for the one that it is to follow.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ import pickle
 import threading
 import time
 from collections import deque
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 
 from acp_mpi.delegates import checkpoints, files, generations
 from acp_mpi.delegates.frames import COPIED, DONE, FAILED, portable
-from acp_mpi.delegates.meetings import Call, Meeting, Meetings, Work
+from acp_mpi.delegates.meetings import Call, Meeting, Meetings, Work, first_dead
+from acp_mpi.delegates.nodes import Errand, Nodes
 from acp_mpi.delegates.rings import Rings
 from acp_mpi.delegates.spares import Spares
+from acp_mpi.delegates.start import node_of
 from acp_mpi.engine import _engine
+from acp_mpi.job import membership
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,8 +41,9 @@ if TYPE_CHECKING:
             """Tell it what has become of a command."""
 
 
-_LANES = {"copy": 1, "files": 2, "call": 1, "meet": 1}  # and how many threads each has
+_LANES = {"copy": 1, "files": 2, "call": 1, "meet": 1, "nodes": 1}  # and how many threads each has
 _OF_FILES = ("load", "save", "commit", "drop", "checkpoint", "abandon", "wholes", "check", "fill")
+_TOGETHER = frozenset(("meet", "across", "brought", "release", "gone"))
 _WAITS = object()  # in place of a result: for other ranks
 
 
@@ -79,6 +83,8 @@ class Server:
         self._changed = threading.RLock()
         self._come = {lane: threading.Condition(self._changed) for lane in _LANES}
         self._meetings = Meetings()
+        self._nodes = Nodes(self._end)
+        self._gates: dict[tuple[Client, int], Job] = {}  # of calls of other nodes that are held
         self._lanes: dict[str, deque[Any]] = {lane: deque() for lane in _LANES}
         self._jobs: dict[tuple[Client, int], Job] = {}
         self._last: dict[str, Job] = {}  # of a path
@@ -109,8 +115,8 @@ class Server:
             return
         job = Job(client, number, name, arguments)
         job.fired = fired
-        if name == "meet":
-            self._come_to(job, Call(*arguments), after)
+        if name in _TOGETHER:
+            getattr(self, f"_take_{name}")(job, after, *arguments)
             return
         with self._changed:
             self._commands += name not in ("drop", "abandon")
@@ -132,12 +138,56 @@ class Server:
         job.given = given
         self._come_to(job, _planned(plan), None)
 
+    def _take_meet(self, job: Job, after: int | None, *call: Any) -> None:
+        self._come_to(job, Call(*call), after)
+
+    def _take_across(self, job: Job, after: int | None, *call: Any) -> None:
+        """Take in a call of a collective of ranks on several nodes."""
+        self._enter(job, after)
+        self._queue("nodes", Errand(partial(self._bring, job, Call(*call)), job))
+        if job.before:
+            self._queue("nodes", Errand(partial(self._nodes.release, job), job, job.before))
+
+    def _bring(self, job: Job, call: Call) -> None:
+        if self._nodes.send(job, call):
+            self._join(job, call)
+
+    def _take_brought(self, job: Job, _: None, held: bool, *fields: Any) -> None:
+        """Take in such a call from the delegate of another node."""
+        call = Call(*fields)
+        if held:
+            self._gates[job.client, job.number] = Job(job.client, job.number, "gate", ())
+            job.before.append(self._gates[job.client, job.number])
+        self._come_to(job, call, None)
+        self._queue("nodes", Errand(partial(self._watch, call.ranks)))
+
+    def _watch(self, ranks: tuple[int, ...]) -> None:
+        self._nodes.watch(ranks)
+        if (dead := first_dead(ranks)) is not None:
+            self.lose(dead, "has died")
+
+    def _take_release(self, job: Job, _: None, number: int) -> None:
+        with self._changed:
+            if gate := self._gates.pop((job.client, number), None):
+                gate.over = True
+                self._wake()
+
+    def _take_gone(self, job: Job, _: None, rank: int, why: str) -> None:
+        self.lose(rank, why)
+
     def _come_to(self, job: Job, call: Call, after: int | None) -> None:
+        self._enter(job, after)
+        self._join(job, call)
+
+    def _enter(self, job: Job, after: int | None) -> None:
         with self._changed:
             self._commands += 1
             if after is not None and (earlier := self._jobs.get((job.client, after))):
                 job.before.append(earlier)
             self._jobs[job.client, job.number] = job
+
+    def _join(self, job: Job, call: Call) -> None:
+        with self._changed:
             if job.given is None:
                 job.given = call.given
             meeting = self._meetings.take(job, call)
@@ -215,6 +265,9 @@ class Server:
                 if lane == "meet":
                     self._work_together(job)
                     continue
+                if lane == "nodes":
+                    self._run(job)
+                    continue
                 result, kind = getattr(self, f"_do_{job.name}")(job, *job.arguments), DONE
             except BaseException as error:
                 result, kind = portable(_with_path(error, job.path)), FAILED
@@ -222,6 +275,14 @@ class Server:
                 self._set_aside(job)
             else:
                 self._end(job, kind, result)
+
+    def _run(self, errand: Errand) -> None:
+        try:
+            errand.do()
+        except Exception as error:
+            if errand.job is None:
+                raise
+            self._end(errand.job, FAILED, portable(error))
 
     def _end(self, job: Job, kind: int, result: Any) -> None:
         with self._changed:
@@ -354,6 +415,8 @@ class Server:
                     self._over(job)
                 elif job.name == "save":  # it is being done
                     paths.add(job.arguments[0])
+                elif job.name == "across":
+                    self._over(job)
         for path in paths:
             self.command(_Nobody(), 0, ("drop", None, (path, client)))
 
@@ -369,8 +432,25 @@ class Server:
             folders = {job.path for job in self._jobs.values() if job.name == "checkpoint"}
         for meeting in meetings:
             self._give_up(meeting)
+        self._queue("nodes", Errand(partial(self._nodes.lose, rank, why)))
         for folder in folders:
             self.command(_Nobody(), 0, ("abandon", None, (folder, rank, why)))
+
+    def meet_other(self, other: Any) -> None:
+        """Note that the delegate of another node may give commands, and take some."""
+        self._nodes.meet(other)
+
+    def answer_of_other(self, other: Any, number: int, kind: int, x: Any) -> bool:
+        """Take in what it answers; False: it has no such command."""
+        return self._nodes.answer(other, number, kind, x)
+
+    def part_from_other(self, other: Any) -> None:
+        """Give up what is under way with it, and with the ranks of its node."""
+        node = self._nodes.part(other)
+        for rank in [] if node is None else membership.ranks():
+            if node_of(rank) == node:
+                self.lose(rank, f"has lost its delegate, rank {other.rank}")
+        self.forget(other)
 
     def drain(self) -> None:
         """Finish what has come, and end the threads."""

@@ -61,6 +61,7 @@ def find_the_delegate():
         assert d.call("platform:node").wait() == name
         rows = acp.allgather((name, d.rank))
         assert len(set(rows)) == len({rank for _, rank in rows}) == 2
+        assert d.allreduce(1.0).wait() == 4.0
         print("found", flush=True)
 
 

@@ -7,6 +7,7 @@ import signal
 
 import launch
 import pytest
+from delegating import pid_of
 from growing import PATIENCE, half_and, newcomer
 
 import acp_mpi as acp
@@ -250,16 +251,114 @@ def test_the_others_learn_that_the_first_rank_has_died(start):
     assert job.output.count("told") == 2, job.output
 
 
-def stay_on_a_node():
+# Ranks of several nodes --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_ranks_of_several_nodes_get_the_same(passes, n):
+    passes([*launch.mpiexec(n), *launch.program(compare, False)], launch.ROADS["nodes"])
+
+
+def test_many_of_several_nodes_are_under_way_at_once(passes):
+    passes([*launch.mpiexec(3), *launch.program(come_in_any_order)], launch.ROADS["nodes"])
+
+
+def test_all_of_several_nodes_learn_that_calls_do_not_belong_together(passes):
+    passes([*launch.mpiexec(2), *launch.program(disagree)], launch.ROADS["nodes"])
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def lose_a_rank(victim, when):
+    """Each rank is a node. One is killed before it has a delegate, with one, or under way."""
+    victim = int(victim)
     acp.init()
+    here, others = acp.rank(), [rank for rank in range(3) if rank != victim]
+    acp.sync()
+    if here == victim and when == "early":
+        die()
     d = acp.delegate(timeout=PATIENCE)
+    if when != "early":
+        assert d.allreduce(1.0).wait(PATIENCE) == 3.0
+    if here == victim:
+        if when == "under way":
+            d.allreduce(1.0)
+        for rank in others:
+            acp.recv(source=rank)
+        die()
+    requests = [d.allreduce(1.0, ranks=[0, 1, 2]) for _ in range(3)]
+    if when != "early":
+        acp.send(None, dest=victim)
+    for request in requests[when == "under way" :]:
+        with pytest.raises(acp.PeerLostError):
+            request.wait(PATIENCE)
+    launch.until(lambda: not acp.is_alive(victim))
+    with pytest.raises(acp.PeerLostError):
+        d.barrier(ranks=[0, 1, 2]).wait(PATIENCE)
+    assert d.allreduce(1.0, ranks=others).wait(PATIENCE) == 2.0
+    print("told", flush=True)
+    acp.refresh()
+    acp.finalize()
+
+
+@pytest.mark.parametrize("when", ["early", "idle", "under way"])
+@pytest.mark.parametrize("victim", [0, 2])
+def test_all_of_several_nodes_learn_of_a_death(start, victim, when):
+    program = launch.program(lose_a_rank, victim, when)
+    job = start([*launch.mpiexec(3, survive=True), *program], launch.ROADS["nodes"])
+    job.wait()
+    assert job.output.count("told") == 2, job.output
+
+
+def lose_a_delegate(victim):
+    """It folds, or brings the calls of its ranks; the next one does the same."""
+    victim = int(victim)
+    acp.init()
     here = acp.rank()
-    with pytest.raises(ValueError, match=r"on other nodes.*call acp\.allreduce"):
-        d.allreduce(1.0)
-    assert d.allreduce(1.0, ranks=[here]).wait(PATIENCE) == 1.0
+    d = acp.delegate(timeout=PATIENCE)
+    for _ in range(2):
+        assert d.allreduce(1.0).wait(PATIENCE) == 3.0
+        request = d.allreduce(1.0) if here != 1 else None
+        acp.sync()
+        if here == victim:
+            os.kill(pid_of(d), signal.SIGKILL)
+        if request is not None:
+            with pytest.raises(acp.PeerLostError):
+                request.wait(PATIENCE)
+        launch.until(lambda d=d: d.lost == (here == victim))
+        d = acp.delegate(timeout=PATIENCE)
+        acp.sync()
+    assert d.allreduce(1.0).wait(PATIENCE) == 3.0
+    assert acp.losses() == 0
+    acp.finalize()
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_all_of_several_nodes_learn_of_the_death_of_a_delegate(passes, victim):
+    passes([*launch.mpiexec(3), *launch.program(lose_a_delegate, victim)], launch.ROADS["nodes"])
+
+
+def come_before_the_first(folder):
+    acp.init()
+    here = acp.rank()
+    if here:
+        d = acp.delegate(timeout=PATIENCE)
+        requests = [d.allreduce(float(here)) for _ in range(5)]
+        with pytest.raises(TimeoutError):
+            requests[0].wait(0.05)
+        acp.sync()
+    else:
+        acp.sync()
+        d = acp.delegate(timeout=PATIENCE)
+        requests = [d.allreduce(0.0) for _ in range(5)]
+    acp.waitall(requests, timeout=PATIENCE)
+    assert all(request.wait() == 3.0 for request in requests)
     acp.sync()
     acp.finalize()
 
 
-def test_those_of_other_nodes_have_delegates_of_their_own(passes):
-    passes([*launch.mpiexec(2), *launch.program(stay_on_a_node)], launch.ROADS["nodes"])
+def test_calls_wait_for_the_delegate_of_the_first_node(passes, folder):
+    program = launch.program(come_before_the_first, folder)
+    passes([*launch.mpiexec(3), *program], launch.ROADS["nodes"])
