@@ -13,6 +13,7 @@ from program import main
 
 JOBS = [
     Job("commands", "commands that do nothing, and none", 1, "rows.delegate_commands"),
+    Job("ring", "commands that a kernel fires", 1, "rows.delegate_ring"),
     Job("collectives", "allreduce of 8 B and 1 MiB", 2, "rows.delegate_collectives"),
     Job("files", "saves of 32 MiB by one rank", 1, "rows.delegate_files"),
     Job("files-4", "saves of 32 MiB by each of four ranks", 4, "rows.delegate_files"),

@@ -240,9 +240,10 @@ class Delegate:
         `x` and `out` may be the same array, and must not change until it is over.
         """
         if not how:
-            plan, out = self._collectives.short_fold("allreduce", x, op, out)
+            plan, out = self._collectives.known_fold("allreduce", x, op, out)
             if plan and not self._closed:
-                return self._line.fold("allreduce", plan, x.tobytes(), out)
+                given = x.tobytes() if x.nbytes <= collectives.SHORT else b""
+                return self._line.fold("allreduce", plan, given, (x, out))
         return self._collectives.begin(
             "allreduce", lambda made: collectives.fold(made, x, op, out), **how
         )

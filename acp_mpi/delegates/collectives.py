@@ -18,6 +18,8 @@ from acp_mpi.delegates.memory import place_of, release
 from acp_mpi.delegates.requests import fill
 from acp_mpi.delegates.start import node_of
 from acp_mpi.engine import _engine
+from acp_mpi.errors import AddressError
+from acp_mpi.rma.registration import query_ga
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 
 SHORT = 64  # bytes
+_PLANS = 256
 
 
 class Prepared:
@@ -226,29 +229,37 @@ class Collectives:
             release(made.keep)
             raise
 
-    def short_fold(self, kind: str, x: Any, op: Any, out: Any) -> tuple[bytes, Any]:
-        """Return the plan of a call like an earlier one, of arrays that go with it, and its `out`.
+    def known_fold(self, kind: str, x: Any, op: Any, out: Any) -> tuple[bytes, Any]:
+        """Return the plan of a call like an earlier one, and its `out`.
 
-        Where there is none it is empty, and `out` as given.
+        Of short arrays, which go with it, or of global ones at the same places. Where there is no
+        plan it is empty, and `out` as given.
         """
         import numpy
 
-        if type(x) is not numpy.ndarray or x.nbytes > SHORT or type(op) is not str or self._stays:
+        if type(x) is not numpy.ndarray or type(op) is not str or self._stays:
             return b"", out
-        place = numpy.empty(x.shape, x.dtype) if out is None else out
+        is_short = x.nbytes <= SHORT
+        place = numpy.empty(x.shape, x.dtype) if out is None and is_short else out
         if type(place) is not numpy.ndarray:
             return b"", out
+        if not (is_short or (x.flags.c_contiguous and place.flags.c_contiguous)):
+            return b"", out
         members = _engine.membership()
-        if members != self._members:
+        if members != self._members or len(self._plans) > _PLANS:
             self._members, self._plans = members, {}
-        key = kind, op, x.dtype, x.shape, place.dtype, place.shape
+        try:
+            where = None if is_short else (query_ga(x), query_ga(place))
+        except AddressError:
+            return b"", out
+        key = kind, op, x.dtype, x.shape, place.dtype, place.shape, where
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._plans[key] = self._plan(kind, x, op, place)
+            plan = self._plans[key] = self._plan(kind, x, op, place, where)
         return (plan, place) if plan and place.flags.writeable else (b"", out)
 
-    def _plan(self, kind: str, x: Any, op: Any, out: Any) -> bytes:
-        if not (_is_short(x) and _is_short(out) and x.shape == out.shape and x.dtype == out.dtype):
+    def _plan(self, kind: str, x: Any, op: Any, out: Any, where: Any) -> bytes:
+        if not (x.shape == out.shape and x.dtype == out.dtype and not x.dtype.hasobject):
             return b""
         team = team_of(kind, None, None, None)
         made = Prepared(kind, team, self._stays)
@@ -259,9 +270,13 @@ class Collectives:
             fold(made, x, op, out)
         except Exception:
             return b""  # the long way says why
-        made.given = None  # of each call
+        if where is None:
+            made.given = None  # of each call
+        elif (made.given, made.wanted) != where:  # a copy
+            release(made.keep)
+            return b""
         plan = pickle.dumps(made.call, 5)
-        return plan if fits_short_fold(plan, made.nbytes) else b""
+        return plan if fits_short_fold(plan, 0 if where else made.nbytes) else b""
 
     def _meet(
         self,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import acp_mpi as acp
 from acp_mpi.delegates.ends import Ends
 from acp_mpi.delegates.frames import COMMAND, COPIED, FAILED, RING_BITS, TAG, frames, short_fold
-from acp_mpi.delegates.requests import DelegateRequest, fill
+from acp_mpi.delegates.requests import DelegateRequest, filled
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error, PeerLostError
 
@@ -56,9 +56,9 @@ class Line:
         what = name, None if after is None else after._number, arguments
         return self._begun(request, self._say, what)
 
-    def fold(self, kind: str, plan: bytes, given: bytes, out: Any) -> DelegateRequest:
-        """Send a fold of a short array whose result goes to `out`."""
-        request = DelegateRequest(self, next(self._numbers), kind, out, fill)
+    def fold(self, kind: str, plan: bytes, given: bytes, arrays: Any) -> DelegateRequest:
+        """Send a fold that is planned; the result goes to the second of `arrays`."""
+        request = DelegateRequest(self, next(self._numbers), kind, arrays, filled)
         return self._begun(request, self._say_fold, plan, given)
 
     def _begun(

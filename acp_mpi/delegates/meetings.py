@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ANSWERED = -1  # in place of an address: the bytes go with the answer
 _CHUNK = 256 << 10  # what is folded at once stays in the cache
-_SHORT = 64 << 10  # work that takes no longer than handing it over
+_SHORT = 4 << 20  # bytes of all: work that takes no longer than a few wake-ups of a thread
 _FOLDS = ("reduce", "allreduce")
 
 
@@ -221,12 +221,22 @@ class Work:
         self.meeting, self.calls, self.before = meeting, meeting.calls, meeting.before
         call = self.calls[0]
         self._kind, self._nbytes = call.kind, call.nbytes
+        places: list[Any] = [meeting.jobs[c.me].given for c in self.calls]
+        self._answer: bytearray | None = None  # of a fold of what has come with the commands
+        if (
+            self._kind in _FOLDS
+            and all(type(where) is bytes for where in places)
+            and all(c.wanted in (None, ANSWERED) for c in self.calls)
+        ):
+            self._places, self._answer = places, bytearray(places[0])
+            self.short = isinstance(call.op, str)
+            return
         per = call.nbytes * (len(self.calls) if self._kind == "gather" else 1)
-        given = [(meeting.jobs[c.me].given, c.nbytes) for c in self.calls]
+        given = [(where, call.nbytes) for where in places]
         wanted = [(c.wanted, per) for c in self.calls]
         self._given, self._wanted = (
-            [None if where is None else Memory(where, nbytes) for where, nbytes in places]
-            for places in (given, wanted)
+            [None if where is None else Memory(where, nbytes) for where, nbytes in each]
+            for each in (given, wanted)
         )
         memories = [m for m in (*self._given, *self._wanted) if m is not None]
         self.short = (
@@ -259,6 +269,10 @@ class Work:
         call = self.calls[0]
         operation: Operation = operation_of(call.op, self._kind)
         fold = operation.folder(self._kind, numpy.dtype(call.dtype), call.shape or (-1,))
+        if (answer := self._answer) is not None:
+            for there in self._places[1:]:
+                fold(answer, answer, there)
+            return
         given = [m for m in self._given if m is not None]
         # The result of the first rank may lie where that gives what it gives; of others it may not.
         place = self._wanted[0] or Memory(None, 0)
@@ -280,9 +294,10 @@ class Work:
                 wanted.write(at, data)
 
     def answers(self) -> Iterator[tuple[Job, bytes | None]]:
-        """Yield what each rank gets with its answer."""
-        for call, wanted in zip(self.calls, self._wanted, strict=True):
-            answer = None
-            if call.wanted == ANSWERED and wanted is not None:
-                answer = bytes(wanted.view or b"")
-            yield self.meeting.jobs[call.me], answer
+        """Yield what each rank gets with its answer; the last to come, which is awake, first."""
+        for me in reversed(self.meeting.jobs):
+            call, answer = self.calls[me], None
+            if call.wanted == ANSWERED:
+                wanted = None if self._answer is not None else self._wanted[me]
+                answer = bytes((self._answer if wanted is None else wanted.view) or b"")
+            yield self.meeting.jobs[me], answer

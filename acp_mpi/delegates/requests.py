@@ -21,6 +21,11 @@ def fill(out: Any, answer: bytes) -> Any:
     return out
 
 
+def filled(arrays: tuple[Any, Any], answer: bytes | None) -> Any:
+    """Return the second array, filled by the answer, if that brings the result."""
+    return arrays[1] if answer is None else fill(arrays[1], answer)
+
+
 class DelegateRequest(acp.Request[Any]):
     """A command of a delegate that is under way; `wait()` gives its result."""
 

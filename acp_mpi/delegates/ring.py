@@ -64,6 +64,7 @@ class DelegateRing:
         self._buffer = opencl_memory.buffer_over(self._page, device)
         self._commands: dict[int, DelegateRequest] = {}  # that are prepared, with what they keep
         self._kept: list[Any] = []
+        self._taken = [0] * count  # firings of each slot, when the ring was disarmed
         self._given = 0  # requests that `next` has returned
         self._come: dict[int, DelegateRequest] = {}  # that it has not
         self._armed = self._closed = False
@@ -144,19 +145,19 @@ class DelegateRing:
             return
         self._armed = False
         try:
-            taken = self._ask("disarm")
+            self._taken = self._ask("disarm")
         except Error:
             if self._line.loss is None:
                 raise
             return  # the requests say that it has died
         with self._line._changed:
             for request in self._open:
-                firing, slot = divmod(request._number - self._base, len(taken))
-                if firing >= taken[slot]:
+                firing = request._number - self._base
+                if not self._has_come(firing):
                     text = (
-                        f"{request}, in slot {slot}, has not come: its kernel had not ended before "
-                        "the ring was disarmed, or another firing was stored in that slot before "
-                        "the delegate took this one"
+                        f"{request}, in slot {firing % len(self.slots)}, has not come: its kernel "
+                        "had not ended before the ring was disarmed, or another firing was stored "
+                        "in that slot before the delegate took this one"
                     )
                     self._line._heard(request._number, FAILED, Error(text))
 
@@ -173,11 +174,15 @@ class DelegateRing:
             if request is None:
                 if self._line.loss is not None:
                     raise self._line.loss
-                if not self._armed:
+                if not (self._armed or self._has_come(self._given)):
                     raise Error(f"ring.next: firing {self._given} has not come; arm the ring")
                 request = self._expect(number)
             self._given += 1
         return request
+
+    def _has_come(self, firing: int) -> bool:
+        round, slot = divmod(firing, len(self.slots))
+        return round < self._taken[slot]
 
     def _expect(self, number: int) -> DelegateRequest:
         text = f"firing {number - self._base} of a ring"

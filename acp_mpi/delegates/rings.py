@@ -84,7 +84,7 @@ class Rings:
             if ring in self._armed:
                 self._fire(ring)
                 self._arm([one for one in self._armed if one is not ring])
-        return ring.taken
+        return list(ring.taken)
 
     def close(self, client: Client, base: int) -> None:
         """Forget a ring that is not armed."""

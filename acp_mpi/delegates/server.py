@@ -133,9 +133,9 @@ class Server:
             self._end(job, DONE, self._statistics() if name == "statistics" else None)
 
     def fold(self, client: Client, number: int, plan: bytes, given: bytes) -> None:
-        """Take a fold of a short array in: a call that came before, with other bytes."""
+        """Take a fold in that is planned: a call that came before, perhaps with other bytes."""
         job = Job(client, number, "meet", ())
-        job.given = given
+        job.given = given or None
         self._come_to(job, _planned(plan), None)
 
     def _take_meet(self, job: Job, after: int | None, *call: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 
 
@@ -21,7 +22,10 @@ class Spares:
             if nbytes <= len(spare) < 2 * nbytes:
                 self._free.remove(spare)
                 return spare
-        return mmap.mmap(-1, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        spare = mmap.mmap(-1, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        with contextlib.suppress(OSError):  # a system without
+            spare.madvise(mmap.MADV_HUGEPAGE)  # else a freed page costs as much again as its copy
+        return spare
 
     def give_back(self, spare: mmap.mmap) -> None:
         """Keep it for the next, and no more than there may be in use."""
