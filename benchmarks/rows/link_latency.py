@@ -15,7 +15,7 @@ HEAD, WORD, SUM = 64, 8, 4  # bytes of a frame
 COMPUTING = (Activity.PYTHON, Activity.NUMPY, Activity.SLEEP)
 IN_A_ROW = 20
 # A look and a glance, of which the engine chooses (decision 18); the better ping-pong counts.
-PATIENCE = (60e-6, 8e-6)
+PATIENCE = (150e-6, 8e-6)
 
 # Bytes of the request and of the answer.
 SIZES = {
@@ -55,12 +55,14 @@ def _better(samples: list[Sample], i: int) -> tuple[Sample, Sample]:
 
 
 def _row(what: str, ours: Sample, bare: Sample, idle: Sample, bare_idle: Sample) -> Row:
+    crc = os.environ.get("ACP_LINKS") == "crc"  # "mac" between hosts, unless told
+    times = 1.3 if crc or "after a pause" in what else 1.45
     goal, note = (
-        Goal(times=1.3),
+        Goal(times=times),
         f"nine of ten within {ours.most / US:.0f} and {bare.most / US:.0f} µs",
     )
     if ", target" in what:
-        goal = Goal(times=1.3, at_most=1.3 * idle.median / US)
+        goal = Goal(times=times, at_most=1.3 * idle.median / US)
         note += (
             f"; time against target idle: {ours.median / idle.median:.2f} "
             f"and {bare.median / bare_idle.median:.2f}"

@@ -160,12 +160,12 @@ bool progress_sleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
  * before it is awake, and may need this processor for that. */
 static void look_on(acp_engine *e, uint32_t rings)
 {
-    uint64_t until = linux_now_ns() + wait_poll_ns(e, LOOK_ON_NS);
+    uint64_t until = linux_now_ns() + wait_look_on_ns(e);
     uint32_t looks = 0;
     while ((linux_now_ns() < until || e->tcp.held_links) && !e->progress.suitors && !e->stopping &&
            e->progress.rings == rings) {
         if ((e->tcp.wire_count || most_due(e, e->up->locked) >= DUE_SOON) && progress_poll(e))
-            until = linux_now_ns() + wait_poll_ns(e, LOOK_ON_NS);
+            until = linux_now_ns() + wait_look_on_ns(e);
         wait_pause(e, &looks);
     }
 }

@@ -9,10 +9,10 @@
 
 #include <sched.h>
 
-#define ANSWER_NS 60000u     /* a look for an owner's answer: the owner may have to be woken first */
+#define ANSWER_NS 150000u    /* a look for an owner's answer: the owner may have to be woken first */
 #define GLANCE_NS 8000u      /* a short one, where the owner gets a processor only then: an awake owner answers */
 #define SPIN_MOST_NS 250000u /* a long one, for the bytes under way */
-#define ANSWER_MOST_NS 200000u
+#define SURPRISE_NS 50000u
 #define COST_OF_MOVING 4096u /* of a wait no longer than the estimate for the bytes that move */
 #define TRY_OTHER 32u
 #define VAIN_MOST 5u
@@ -53,9 +53,16 @@ void wait_end(acp_engine *e, acp_doing doing, acp_doing was)
     } while (!atomic_compare_exchange_weak(&e->control->doing, &word, then));
 }
 
-uint64_t wait_poll_ns(const acp_engine *e, uint64_t time_ns)
+/* Polling pays for messages that come soon. If they do not, for other processes need the processors, it is shorter:
+ * on the links of messages each poll is a system call. */
+static uint64_t shorter(const acp_engine *e, uint64_t time_ns)
 {
     return time_ns >> atomic_load_explicit(&e->progress.vain, memory_order_relaxed);
+}
+
+uint64_t wait_look_on_ns(const acp_engine *e)
+{
+    return e->progress.crowded ? shorter(e, LOOK_ON_NS) : LOOK_ON_NS;
 }
 
 static void learn(acp_engine *e, acp_doing doing, uint64_t waited_ns)
@@ -87,11 +94,13 @@ static bool glance(acp_engine *e, bool moves)
 static void learn_answer(acp_engine *e, bool glanced, uint64_t waited_ns, uint64_t moving_ns)
 {
     bool moves = moving_ns > GLANCE_NS;
-    if (waited_ns <= GLANCE_NS || waited_ns > ANSWER_MOST_NS + 4 * moving_ns)
-        return; /* the owner was awake; or the delay has another reason */
+    if (waited_ns <= GLANCE_NS)
+        return; /* the owner was awake */
     _Atomic uint32_t *mean = &e->progress.answers[moves].cost[glanced];
-    uint64_t cost = moves ? waited_ns * COST_OF_MOVING / moving_ns : waited_ns;
     uint32_t before = atomic_load_explicit(mean, memory_order_relaxed);
+    uint64_t cost = moves ? waited_ns * COST_OF_MOVING / moving_ns : waited_ns;
+    uint64_t most = 2ull * before + SURPRISE_NS; /* one late answer says little of the next */
+    cost = cost < most ? cost : most;
     atomic_store_explicit(mean, before - before / 8 + (uint32_t)cost / 8, memory_order_relaxed);
 }
 
@@ -105,10 +114,10 @@ void wait_pause(const acp_engine *e, uint32_t *looks)
 /* `moving`: time for the bytes under way. */
 static uint64_t patience(const acp_engine *e, bool answer, bool glanced, uint64_t moving)
 {
-    uint64_t look = (answer ? ANSWER_NS : SPIN_NS) + moving;
+    uint64_t look = moving + (answer ? ANSWER_NS : shorter(e, SPIN_NS));
     if (glanced)
         return GLANCE_NS;
-    return wait_poll_ns(e, look < SPIN_MOST_NS ? look : SPIN_MOST_NS);
+    return look < SPIN_MOST_NS ? look : SPIN_MOST_NS;
 }
 
 static void spin_until(struct wait *w, uint64_t patience_ns)
@@ -175,7 +184,7 @@ static void rest(struct wait *w, int64_t left)
         return;
     }
     reactor_arm(e, false);
-    bool look_on = linux_now_ns() - w->served < wait_poll_ns(e, LOOK_ON_NS);
+    bool look_on = linux_now_ns() - w->served < wait_look_on_ns(e);
     uint32_t rings = e->progress.rings;
     if (progress_poll(e) ||
         (!look_on && !w->ready(w->context) && progress_sleep(e, slice, &w->interrupted)))

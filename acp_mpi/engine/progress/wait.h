@@ -12,9 +12,8 @@ acp_doing wait_begin(acp_engine *e, acp_doing doing);
 void wait_end(acp_engine *e, acp_doing doing, acp_doing was);
 /* Short of `timeout_ns`, without leading: events are for the progress thread. */
 bool wait_doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns);
-/* The length of a poll that is worth while. Polling pays for messages that come soon. If they do not, for other
- * processes need the processors, it is shorter: on the links of messages each poll is a system call. */
-uint64_t wait_poll_ns(const acp_engine *e, uint64_t time_ns);
+/* How long a leader that has served a peer looks on for more. */
+uint64_t wait_look_on_ns(const acp_engine *e);
 /* A pause between two polls, for a caller that was just served and often gets more soon. On one node yielding keeps
  * the thread's claim to be run at once when it is rung for (5 us instead of 46). For a host with a single core to
  * itself it would be a tick of 4 ms. */

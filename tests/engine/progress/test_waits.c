@@ -262,8 +262,33 @@ static void a_ring_is_left_to_who_leads(void)
     cluster_stop(&c);
 }
 
+static bool never(void *context)
+{
+    (void)context;
+    return false;
+}
+
+/* Slow collectives say nothing of the next command: where each rank has a processor, who serves looks on as before. */
+static void waits_in_vain_do_not_shorten_looks_for_commands(void)
+{
+    struct cluster c;
+    cluster_start(&c, 2, 2, ACP_PATH_ANY, false);
+    acp_engine *e = c.engines[0];
+    uint64_t zero = 0;
+    acp_handle_t h = acp_iput(acp_engine_lane(e), acp_starter(e, 1), &zero, 8, ACP_HANDLE_NULL);
+    CHECK(h && acp_complete(e, h, ACP_FOREVER) == ACP_OK && e->tcp.wire_count);
+    for (int i = 0; i < 8; i++)
+        CHECK(wait_ready(e, never, NULL, 1000000, ACP_DOING_COLLECTIVE) == ACP_E_TIMEOUT);
+    e->progress.crowded = false;
+    CHECK(wait_look_on_ns(e) == LOOK_ON_NS);
+    e->progress.crowded = true;
+    CHECK(wait_look_on_ns(e) < LOOK_ON_NS / 16);
+    cluster_stop(&c);
+}
+
 int main(void)
 {
+    waits_in_vain_do_not_shorten_looks_for_commands();
     a_ring_is_left_to_who_leads();
     threads_that_wait_by_turns_are_not_said_to_wait_afterwards();
     close_ends_waits();
