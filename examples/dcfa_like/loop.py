@@ -10,6 +10,7 @@ import acp_mpi as acp
 from .clock import Clock
 from .device import Device
 from .field import Rows
+from .going_on import Mortal, Threads
 from .halo import Direct, Halo, Staged
 from .itself import Itself
 
@@ -24,6 +25,7 @@ class Task(NamedTuple):
     folder: Path
     staged: bool
     delegate: bool
+    goes_on: bool  # also when the delegate has died
 
 
 def file_of(folder: Path, step: int) -> Path:
@@ -39,11 +41,18 @@ class Found(NamedTuple):
     statistics: acp.DelegateStatistics | None
 
 
-def run(task: Task, rows: Rows, device: Device, ranks: list[int]) -> Found:
-    """Compute all steps, on every rank; returns when all files are written."""
+def run(
+    task: Task, rows: Rows, device: Device, ranks: list[int], changes: list[tuple[int, float]]
+) -> Found:
+    """Compute all steps, on every rank; returns when all files are written.
+
+    Adds to `changes`. Lost, on all ranks: the delegate has died, and the task goes on.
+    """
     clock, width = Clock(), task.plate[1]
     clock("init")
     d: Any = acp.delegate() if task.delegate else Itself(device, ranks)  # init
+    if task.goes_on:
+        d = Mortal(d, ranks) if task.delegate else Threads(device, ranks)
     arrays = [device.array((rows.held.stop - rows.held.start, width)) for _ in range(2)]
     halo: Halo = Staged(arrays, ranks, device) if task.staged else Direct(arrays, ranks)
     compile_all(device, *arrays)
@@ -55,7 +64,6 @@ def run(task: Task, rows: Rows, device: Device, ranks: list[int]) -> Found:
     acp.barrier(ranks)
 
     reduced: list[tuple[int, Any]] = []
-    changes: list[tuple[int, float]] = []
     saved: Any = None
     part = {"at": rows.saved.start * width, "shape": task.plate, "parts": len(ranks)}
     for step in range(task.start + 1, task.steps + 1):  # loop
@@ -82,7 +90,7 @@ def run(task: Task, rows: Rows, device: Device, ranks: list[int]) -> Found:
         saved.wait()
     clock("finalize")
     acp.barrier(ranks)
-    statistics = d.statistics() if isinstance(d, acp.Delegate) else None
+    statistics = d.statistics() if hasattr(d, "statistics") else None
     d.close()  # finalize
     clock("end")
     return Found(changes, clock, statistics)

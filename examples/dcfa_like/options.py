@@ -27,6 +27,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         "--staged", action="store_true", help="send edge rows through the host, as messages"
     )
     parser.add_argument(
+        "--go-on", action="store_true", help="without the delegate, if that dies, by threads"
+    )
+    parser.add_argument(
         "--without-delegate", action="store_true", help="ranks read, reduce and write themselves"
     )
     options = parser.parse_args(argv)

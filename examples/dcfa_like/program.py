@@ -11,9 +11,10 @@ import numpy as np
 import acp_mpi as acp
 
 from . import report
-from .device import choose
-from .field import initial, rows_of
-from .loop import Task, file_of, run
+from .device import Device, choose
+from .field import Rows, initial, rows_of
+from .going_on import Lost
+from .loop import Found, Task, file_of, run
 from .options import parse
 
 
@@ -60,15 +61,31 @@ def solve(options: argparse.Namespace, ranks: list[int]) -> None:
         raise Refused(next(reasons[-1] for name, reasons in found_by if not name))
     task = Task(
         plate, start, options.steps, options.every, options.out, options.staged,
-        not options.without_delegate,
+        not options.without_delegate, options.go_on and not options.without_delegate,
     )  # fmt: skip
     if first:
         print(report.heading(task, found_by), flush=True)
-    found = run(task, rows_of(place, len(ranks), plate), device, ranks)
+    found = solved(task, rows_of(place, len(ranks), plate), device, ranks)
     clocks = acp.allgather(found.clock.marks, ranks=ranks)
     if first:
         print(report.text(task, found, clocks))
         report.write_pictures(task, clocks)
+
+
+def solved(task: Task, rows: Rows, device: Device, ranks: list[int]) -> Found:
+    """Compute all steps; where the delegate dies, from the last file on without it."""
+    changes: list[tuple[int, float]] = []
+    try:
+        return run(task, rows, device, ranks, changes)
+    except Lost:
+        first = acp.rank() == ranks[0]
+        last = prepare(task.folder, task.plate, restart=True) if first else 0
+        last = acp.bcast(last, root=ranks[0], ranks=ranks)
+    if first:
+        print(f"the delegate has died: on from step {last} by threads of the ranks", flush=True)
+    changes[:] = [(step, change) for step, change in changes if step <= last]
+    task = task._replace(start=last, delegate=False)
+    return run(task, rows, device, ranks, changes)
 
 
 def prepare(folder: Path, plate: tuple[int, int], restart: bool) -> int:

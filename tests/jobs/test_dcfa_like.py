@@ -18,9 +18,9 @@ from macprunning import MACPRUN
 STEPS, EVERY = 45, 10
 
 
-def dcfa(folder, *options, launcher=(), steps=STEPS):
+def dcfa(folder, *options, launcher=(), steps=STEPS, every=EVERY):
     """Return the command that runs it, as a user does in examples/."""
-    words = ["--size", 40, "--columns", 33, "--steps", steps, "--every", EVERY]
+    words = ["--size", 40, "--columns", 33, "--steps", steps, "--every", every]
     words = [*launcher, sys.executable, "-m", "dcfa_like", "--out", folder, *words, *options]
     place = shlex.quote(str(launch.ROOT / "examples"))
     return ["sh", "-c", f"cd {place} && exec {shlex.join(map(str, words))}"]
@@ -32,27 +32,29 @@ def runs(pid, module):
 
 
 @functools.cache
-def expected():
+def expected(steps=STEPS, every=EVERY):
     """Return the plates that are written, computed by this process alone."""
     sys.path.append(str(launch.ROOT / "examples"))
     from dcfa_like.field import initial
 
     old = initial((40, 33))
     found = {0: old}
-    for step in range(1, STEPS + 1):
+    for step in range(1, steps + 1):
         found[step] = new = old.copy()
         new[1:-1, 1:-1] += 0.2 * (
             old[:-2, 1:-1] + old[2:, 1:-1] + old[1:-1, :-2] + old[1:-1, 2:] - 4.0 * old[1:-1, 1:-1]
         )
         old = new
-    return {step: found[step] for step in (*range(0, STEPS, EVERY), STEPS)}
+        if step % every and step < steps:
+            del found[step]
+    return found
 
 
-def check(folder):
+def check(folder, *run):
     """The files are those that are expected, to the last bit."""
     found = {int(path.stem[6:]): np.load(path) for path in folder.glob("field-*.npy")}
-    assert sorted(found) == list(expected())
-    assert all(found[step].tobytes() == each.tobytes() for step, each in expected().items())
+    assert sorted(found) == list(expected(*run))
+    assert all(found[step].tobytes() == each.tobytes() for step, each in expected(*run).items())
 
 
 WAYS = [
@@ -108,6 +110,19 @@ def test_after_a_death_it_goes_on_from_the_last_file(start, passes, tmp_path, vi
     assert "has fields of another run; give --restart" in job.output
     passes(dcfa(folder, *options, "--restart", launcher=launch.mpiexec(again)))
     check(folder)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_it_may_go_on_when_the_delegate_has_died(start, tmp_path, ranks):
+    folder, run = tmp_path / "out", (20_000, 1_000)
+    options = ["--device", "numpy", "--go-on"]
+    job = start(dcfa(folder, *options, launcher=launch.mpiexec(ranks), steps=run[0], every=run[1]))
+    launch.until((folder / "field-00002000.npy").exists, job)
+    os.kill(next(pid for pid in job.processes() if runs(pid, "acp_mpi.delegates")), signal.SIGKILL)
+    assert job.wait() == 0, job.output
+    assert "the delegate has died: on from step" in job.output
+    check(folder, *run)
+    assert not list(folder.glob("*.part"))
 
 
 def test_what_it_cannot_do_is_said_once(start, tmp_path):
