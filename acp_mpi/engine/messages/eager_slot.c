@@ -30,6 +30,26 @@ static bool is_of(const struct eager_slot *s, uint64_t context, uint32_t source)
            __atomic_load_n(&s->source, __ATOMIC_RELAXED) == source;
 }
 
+/* Above the bits of a size. */
+static uint32_t check_of(uint64_t context, uint32_t source, uint64_t note)
+{
+    return (uint32_t)(mailbox_envelope_sealed(context, source, note) >> 40) << 8;
+}
+
+/* Is the envelope of a full slot what its sender wrote? */
+static bool is_whole(const struct eager_slot *s)
+{
+    uint64_t context = __atomic_load_n(&s->context, __ATOMIC_RELAXED), note = __atomic_load_n(&s->note, __ATOMIC_RELAXED);
+    uint32_t check = check_of(context, __atomic_load_n(&s->source, __ATOMIC_RELAXED), note);
+    return (__atomic_load_n(&s->size, __ATOMIC_RELAXED) & ~0xffu) == check;
+}
+
+static uint64_t size_in(const struct eager_slot *s)
+{
+    uint64_t size = s->size & 0xff;
+    return size < EAGER_MOST ? size : EAGER_MOST;
+}
+
 static bool is_full(const struct eager_slot *s, uint64_t *state)
 {
     *state = __atomic_load_n(&s->state, __ATOMIC_SEQ_CST);
@@ -97,8 +117,8 @@ static bool slot_fill(struct eager *eager, struct eager_slot *s, struct peer *to
         return false;
     __atomic_store_n(&s->context, m->context, __ATOMIC_RELAXED);
     __atomic_store_n(&s->source, source, __ATOMIC_RELAXED);
-    s->note = m->note;
-    s->size = (uint32_t)m->size;
+    __atomic_store_n(&s->note, m->note, __ATOMIC_RELAXED);
+    __atomic_store_n(&s->size, (uint32_t)m->size | check_of(m->context, source, m->note), __ATOMIC_RELAXED);
     if (m->size)
         memcpy(s->data, data, m->size);
     become(s, EAGER_FULL);
@@ -154,7 +174,7 @@ bool eager_slot_take(acp_engine *e, acp_envelope *m, void *buffer)
     struct eager_slot *s = eager ? &eager->slots[eager_slot_of(m->context, (uint32_t)m->source)] : NULL;
     if (!s || !claim_message(s, m->context, (uint32_t)m->source))
         return false;
-    uint64_t room = m->size, size = s->size < EAGER_MOST ? s->size : EAGER_MOST;
+    uint64_t room = m->size, size = size_in(s);
     m->size = size;
     m->note = s->note;
     if (size && buffer)
@@ -168,15 +188,14 @@ static int slot_deliver(acp_lane *lane, struct peer *to, struct eager_slot *s, b
 {
     acp_engine *e = lane->engine;
     struct landing landing;
-    acp_envelope m = {.context = s->context, .source = s->source, .note = s->note,
-                      .size = s->size < EAGER_MOST ? s->size : EAGER_MOST};
-    int rc = match_arrive(lane, to, &m, s->data, true, e->self, &landing);
+    acp_envelope m = {.context = s->context, .source = s->source, .note = s->note, .size = size_in(s)};
+    int rc = is_whole(s) ? match_arrive(lane, to, &m, s->data, true, e->self, &landing) : ACP_E_DAMAGED;
     if (rc == ACP_OK) {
         __atomic_fetch_add(&s->state, EAGER_TURN, __ATOMIC_RELAXED);
         *moved = true;
     }
     become(s, rc == ACP_OK ? EAGER_EMPTY : EAGER_FULL);
-    return rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED ? rc : ACP_OK; /* no room: it is taken from where it is */
+    return rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED ? rc : ACP_OK; /* no room, or lost: eager_slot_lacks finds that */
 }
 
 int eager_slot_flush(acp_lane *lane, bool *moved)
@@ -215,13 +234,12 @@ bool eager_slot_lacks(acp_engine *e, uint64_t context, uint32_t source)
     for (uint32_t i = 0; eager && i < EAGER_SLOTS; i++) {
         struct eager_slot *s = &eager->slots[i];
         uint64_t state = __atomic_load_n(&s->state, __ATOMIC_SEQ_CST), what = state % EAGER_STATES;
-        if (what == EAGER_CLAIMED || what == EAGER_FULL || !__atomic_load_n(&s->context, __ATOMIC_RELAXED))
-            continue;
         uint64_t its = __atomic_load_n(&s->context, __ATOMIC_RELAXED);
-        bool known = eager_slot_of(its, __atomic_load_n(&s->source, __ATOMIC_RELAXED)) == i;
-        if ((known && !is_of(s, context, source)) || !slot_claim(s, state))
+        bool full = what == EAGER_FULL, known = eager_slot_of(its, __atomic_load_n(&s->source, __ATOMIC_RELAXED)) == i;
+        if (what == EAGER_CLAIMED || (full ? is_whole(s) : !its || (known && !is_of(s, context, source))) ||
+            !slot_claim(s, state)) /* its state, with the count, is as it was: no other claim was between */
             continue;
-        any |= __atomic_load_n(&s->context, __ATOMIC_RELAXED) != 0; /* the look may have met a claim */
+        any |= full || __atomic_load_n(&s->context, __ATOMIC_RELAXED) != 0;
         become(s, EAGER_EMPTY);
     }
     return any;

@@ -24,7 +24,7 @@ enum { EAGER_EMPTY = 0, EAGER_CLAIMED = 0x6c31, EAGER_FULL = 0x936a, EAGER_STATE
 struct eager_slot {
     _Alignas(64) uint64_t state;
     uint64_t context, note;
-    uint32_t source, size;
+    uint32_t source, size; /* the size in 8 bits, then a check of context, source and note */
     unsigned char data[EAGER_MOST];
 };
 

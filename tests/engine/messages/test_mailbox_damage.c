@@ -510,7 +510,7 @@ static void a_message_of_a_collective(void)
 {
     static const uint64_t rubbish[] = {0, 1, 2, 3, 0x2020202020202020, UINT64_MAX};
     acp_lane *lane = acp_engine_lane(cluster.engines[1]);
-    for (uint32_t i = 0; i < sizeof rubbish / sizeof *rubbish; i++) {
+    for (uint32_t i = 0; i < sizeof rubbish / sizeof *rubbish + 3; i++) {
         acp_envelope m = {.context = 200 + i, .size = 8, .note = 77, .source = 1};
         struct script s;
         uint64_t value = 4242, other = 0;
@@ -523,10 +523,15 @@ static void a_message_of_a_collective(void)
             return; /* there is one processor */
         struct eager_slot *slot = full_slot();
         CHECK(slot);
-        slot->state = rubbish[i];
+        if (i < sizeof rubbish / sizeof *rubbish)
+            slot->state = rubbish[i];
+        else if (i % 3 == 0)
+            slot->context = 0;
+        else
+            *(i % 3 == 1 ? &slot->source : (uint32_t *)&slot->context) ^= EAGER_SLOTS; /* it fits its place */
         acp_envelope others = {.context = 400 + i, .source = 1, .size = 8};
         acp_request *user = NULL;
-        if (i % 2) {
+        if (i % 2 && i < sizeof rubbish / sizeof *rubbish) { /* else nobody knows whose it was */
             CHECK(AGAIN(acp_receive(acp_engine_lane(owner()), &others, in, &user)) == ACP_OK);
             owner()->up->doubt(owner()); /* nobody waits for it yet */
             CHECK(!acp_request_done(user));
