@@ -129,6 +129,13 @@ class Checkpoints:
             generation.close()
         return over
 
+    def missing(self, job: object) -> list[int]:
+        """Return the ranks that have not given their shares of the generation of a job."""
+        for generation in [*self._open.values()]:
+            if job in generation.waiting:
+                return sorted(generation.share.node.keys() - generation.given)
+        return []
+
     @staticmethod
     def _fail(folder: str, generation: _Generation, error: Exception) -> list[Outcome]:
         """All who have given their shares hear of the error, and all who will."""

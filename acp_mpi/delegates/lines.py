@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import sys
@@ -35,6 +36,7 @@ class Line:
         self.failed: list[DelegateRequest] = []  # nobody may have waited for them
         self.rings: dict[int, DelegateRing] = {}  # by the upper bits of their firings' numbers
         self.ring_count = 0  # so far
+        self._question: DelegateRequest | None = None  # whom a command waits for
         self.loss: Error | None = None
 
     @property
@@ -90,6 +92,20 @@ class Line:
                 if not self._await_answer(left):
                     return over()
         return True
+
+    def why_not_done(self, number: int, timeout: float | None) -> str:
+        """Return whom a command waits for, if the delegate says so in that time, a second at most.
+
+        It begins with a comma; "" where there is nothing to say.
+        """
+        if not timeout or (self._question is not None and not self._question._over):
+            return ""  # it does not answer
+        with contextlib.suppress(Error):
+            self._question = question = self.begin("about", "about", (number,), None, None, None)
+            question._claimed = True
+            if self.wait(lambda: question._over, min(timeout, 1.0)) and question._result:
+                return f", {question._result}"
+        return ""
 
     def _say(self, number: int, x: Any) -> None:
         raise NotImplementedError

@@ -151,6 +151,14 @@ class Meetings:
             series = self._series[call.ranks] = _Series(len(call.ranks))
         return series.take(job, call)
 
+    def missing(self, job: Job) -> list[int]:
+        """Return the ranks that have not come to the collective that a job is of."""
+        for series in self._series.values():
+            for meeting in series.open:
+                if job in meeting.jobs.values():
+                    return [r for place, r in enumerate(meeting.ranks) if place not in meeting.jobs]
+        return []
+
     def lose(self, rank: int, why: str) -> Iterator[Meeting]:
         """Give up those to which a rank will not come."""
         for ranks in [ranks for ranks in self._series if rank in ranks]:

@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import acp_mpi as acp
-from acp_mpi.delegates.frames import COMMAND, FAILED, TAG, frames
+from acp_mpi.delegates.frames import COMMAND, DONE, FAILED, TAG, frames
 from acp_mpi.delegates.meetings import first_dead, lost
 from acp_mpi.delegates.start import living_delegate, node_of
 from acp_mpi.engine import _engine
@@ -73,10 +73,23 @@ class Nodes:
             if folder is None:
                 self._waiting.append(away)
             else:
-                self._say(folder, away)
+                self._bring(folder, away)
         if folder is None:
             self._look_for(first)
         return False
+
+    def ask(self, job: Job, asked: Job) -> bool:
+        """Have the delegate that folds say what a call waits for; False: this one does."""
+        with self._lock:
+            for (folder, number), away in self._sent.items():
+                if away.job is asked:
+                    self._say(folder, away._replace(job=job), "about", number)
+                    return True
+            waiting = next((away for away in self._waiting if away.job is asked), None)
+        if waiting is not None:
+            first = min(waiting.call.ranks)
+            self._end(job, DONE, f"for the node of rank {first} has no delegate yet")
+        return waiting is not None
 
     def release(self, job: Job) -> None:
         """Say that all is over that a call was held for."""
@@ -88,10 +101,13 @@ class Nodes:
                 if away.job is job:
                     _tell(folder, "release", number)
 
-    def _say(self, folder: Ends, away: _Away) -> None:
+    def _bring(self, folder: Ends, away: _Away) -> None:
+        self._say(folder, away, "brought", away.held, *away.call)
+
+    def _say(self, folder: Ends, away: _Away, name: str, *arguments: Any) -> None:
         number = 2 * next(self._numbers) + (_engine.rank() > folder.rank)  # it has the other ones
         self._sent[folder, number] = away
-        folder.say(frames(number, COMMAND, ("brought", None, (away.held, *away.call))))
+        folder.say(frames(number, COMMAND, (name, None, arguments)))
 
     def watch(self, ranks: Iterable[int]) -> None:
         """Have this process notice the death of ranks that it has nothing else to do with."""
@@ -117,7 +133,7 @@ class Nodes:
             self._met[node] = other
             for away in [away for away in self._waiting if away.node == node]:
                 self._waiting.remove(away)
-                self._say(other, away)
+                self._bring(other, away)
 
     def answer(self, other: Ends, number: int, kind: int, x: Any) -> bool:
         """Take in the end of a call that another delegate has; False: that has none such."""

@@ -66,7 +66,8 @@ class DelegateRequest(acp.Request[Any]):
         `timeout` seconds: it goes on then.
         """
         if not self._line.wait(lambda: self._over, timeout):
-            raise TimeoutError(f"{self}: not done within {timeout} s; it goes on")
+            why = self._line.why_not_done(self._number, timeout)
+            raise TimeoutError(f"{self}: not done within {timeout} s{why}; it goes on")
         self._claimed = True
         if self._error is not None:
             raise self._error

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _LANES = {"copy": 1, "files": 2, "call": 1, "meet": 1, "nodes": 1}  # and how many threads each has
 _OF_FILES = ("load", "save", "commit", "drop", "checkpoint", "abandon", "wholes", "check", "fill")
-_TOGETHER = frozenset(("meet", "across", "brought", "release", "gone"))
+_TOGETHER = frozenset(("meet", "across", "brought", "release", "gone", "about"))
 _WAITS = object()  # in place of a result: for other ranks
 
 
@@ -171,6 +171,24 @@ class Server:
             if gate := self._gates.pop((job.client, number), None):
                 gate.over = True
                 self._wake()
+
+    def _take_about(self, job: Job, _: None, number: int) -> None:
+        """Say which ranks a command of this client waits for."""
+        asked = self._jobs.get((job.client, number))
+        if asked is not None and asked.name == "across" and self._nodes.ask(job, asked):
+            return
+        missing: list[int] = []
+        if asked is not None:
+            with self._changed:
+                missing = self._meetings.missing(asked) or self._checkpoints.missing(asked)
+        who = (
+            f"ranks {missing} have"
+            if len(missing) > 1
+            else f"rank {missing[0]} has"
+            if missing
+            else ""
+        )
+        job.client.answer(job.number, DONE, who and f"for {who} not come")
 
     def _take_gone(self, job: Job, _: None, rank: int, why: str) -> None:
         self.lose(rank, why)

@@ -3,6 +3,7 @@
 import functools
 import os
 import pickle
+import re
 import signal
 
 import launch
@@ -195,6 +196,39 @@ def test_all_learn_that_calls_do_not_belong_together(passes):
     passes([*launch.mpiexec(2), *launch.program(disagree)])
 
 
+def wait_for_one(folder):
+    import numpy as np
+
+    acp.init()
+    d = acp.delegate(timeout=PATIENCE)
+    here, last = acp.rank(), acp.ranks()[-1]
+    if here != last:
+        for length in (1, 1000):
+            request = d.allreduce(np.zeros(length))
+            launch.until(lambda request=request: f"for rank {last} has not come" in late(request))
+    if here == 0 and not os.environ.get("NODE_FOR_EACH_RANK"):
+        request = d.checkpoint(folder, {"x": np.zeros(3)}, 1)
+        launch.until(lambda: re.search(r"for ranks \[.*\] have not come", late(request)))
+    acp.sync()
+    for length in (1, 1000) if here == last else ():
+        d.allreduce(np.zeros(length)).wait(PATIENCE)
+    if here and not os.environ.get("NODE_FOR_EACH_RANK"):
+        d.checkpoint(folder, {"x": np.zeros(3)}, 1).wait(PATIENCE)
+    d.close()
+    acp.finalize()
+
+
+def late(request):
+    with pytest.raises(TimeoutError) as caught:
+        request.wait(0.5)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("road", ["any", "nodes"])
+def test_a_wait_says_who_has_not_come(passes, folder, road):
+    passes([*launch.mpiexec(3), *launch.program(wait_for_one, folder)], launch.ROADS[road])
+
+
 def fold_once(end):
     acp.init()
     d = acp.delegate(start=False)
@@ -346,8 +380,7 @@ def come_before_the_first(folder):
     if here:
         d = acp.delegate(timeout=PATIENCE)
         requests = [d.allreduce(float(here)) for _ in range(5)]
-        with pytest.raises(TimeoutError):
-            requests[0].wait(0.05)
+        launch.until(lambda: "node of rank 0 has no delegate yet" in late(requests[0]))
         acp.sync()
     else:
         acp.sync()
