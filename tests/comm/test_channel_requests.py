@@ -186,7 +186,7 @@ def test_the_end_of_the_channel_ends_them(both):
     elif channel:
         request = channel.irecv(bytearray(4))
         assert "pending" in repr(request)
-        acp.send(None, 0)
         channel.close()
         with pytest.raises(acp.ClosedError):
             request.test()
+        acp.send(None, 0)

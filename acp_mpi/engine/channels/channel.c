@@ -27,12 +27,17 @@
 
 static_assert(ACP_CHANNEL_SIZE_MOST <= CHANNEL_REST && ACP_CHANNEL_MESSAGE_MOST == CHANNEL_REST, "sizes are in stamps");
 
+static struct channel_ring *ring_of(acp_channel *c)
+{
+    bool gone = atomic_load(&c->closed) || (c->shape.sends && c->peer->lost); /* its memory may be unmapped */
+    return gone ? NULL : atomic_load(&c->ring);
+}
+
 struct channel_ring *channel_enter(acp_channel *c)
 {
-    struct channel_ring *ring = NULL;
     atomic_fetch_add(&c->inside, 1);
-    bool gone = atomic_load(&c->closed) || (c->shape.sends && c->peer->lost); /* its memory may be unmapped */
-    if (gone || !(ring = atomic_load(&c->ring)))
+    struct channel_ring *ring = ring_of(c);
+    if (!ring)
         atomic_fetch_sub(&c->inside, 1);
     return ring;
 }
@@ -40,6 +45,23 @@ struct channel_ring *channel_enter(acp_channel *c)
 void channel_leave(acp_channel *c)
 {
     atomic_fetch_sub(&c->inside, 1);
+}
+
+struct channel_ring *channel_turn_enter(acp_channel *c)
+{
+    uint64_t turn = atomic_load_explicit(&c->turn, memory_order_relaxed);
+    if (!(turn & CHANNEL_BUSY))
+        atomic_store(&c->turn, turn | CHANNEL_BUSY);
+    struct channel_ring *ring = ring_of(c);
+    if (!ring)
+        channel_turn_leave(c);
+    return ring;
+}
+
+void channel_turn_leave(acp_channel *c)
+{
+    uint64_t turn = atomic_load_explicit(&c->turn, memory_order_relaxed);
+    atomic_store_explicit(&c->turn, turn & ~CHANNEL_BUSY, memory_order_release);
 }
 
 /* Its leader and its waiting threads look at the ring. */
@@ -89,35 +111,28 @@ void channel_connect(acp_channel *c)
     atomic_store(&c->way, CHANNEL_NEAR);
 }
 
-static bool has_free_slot(acp_channel *c)
+static bool has_free_slot(acp_channel *c, const struct channel_ring *ring)
 {
     uint64_t next = atomic_load(&c->next), taken = atomic_load(&c->taken);
     if (next - taken < c->shape.slots)
         return true;
-    struct channel_ring *ring = channel_enter(c);
-    if (!ring)
-        return false;
-    uint64_t now = atomic_load(&ring->taken);
-    channel_leave(c);
-    if (now - taken > c->shape.slots) /* damaged */
+    uint64_t now = ring ? atomic_load(&ring->taken) : taken;
+    if (now == taken || now - taken > c->shape.slots) /* the latter: damaged */
         return false;
     transaction_fault_point();
     atomic_compare_exchange_strong(&c->taken, &taken, now); /* another thread may have seen more meanwhile */
     return next - now < c->shape.slots;
 }
 
-static bool has_message(acp_channel *c)
+static bool has_message(acp_channel *c, struct channel_ring *ring)
 {
-    uint64_t next = atomic_load(&c->next), stamp = 0;
-    struct channel_ring *ring = channel_enter(c);
-    if (ring) {
-        stamp = __atomic_load_n(channel_stamp(c, ring, next), __ATOMIC_SEQ_CST);
-        channel_leave(c);
-    }
+    uint64_t next = atomic_load(&c->next);
+    uint64_t stamp = ring ? __atomic_load_n(channel_stamp(c, ring, next), __ATOMIC_SEQ_CST) : 0;
     return stamp && !((stamp ^ channel_mark(next)) >> 40);
 }
 
-int acp_channel_state(acp_channel *c)
+/* Inside; `ring` is NULL if there is none to look at. */
+static int state_of(acp_channel *c, struct channel_ring *ring)
 {
     bool over = atomic_load(&c->peer_closed); /* before the look at the ring, as the next */
     int gone = peer_gone(c->engine, c->peer);
@@ -130,13 +145,22 @@ int acp_channel_state(acp_channel *c)
             return ACP_E_LEFT;
         if (gone != ACP_OK)
             return gone;
-        return atomic_load(&c->met) && (c->way == CHANNEL_UNKNOWN || has_free_slot(c)) ? ACP_OK : ACP_E_BUSY;
+        return atomic_load(&c->met) && (c->way == CHANNEL_UNKNOWN || has_free_slot(c, ring)) ? ACP_OK : ACP_E_BUSY;
     }
-    if (has_message(c))
+    if (has_message(c, ring))
         return ACP_OK;
     if (atomic_load(&c->next) - atomic_load(&c->taken) == c->shape.slots)
         return ACP_E_FULL;
     return over ? ACP_E_LEFT : gone != ACP_OK ? gone : ACP_E_BUSY;
+}
+
+int acp_channel_state(acp_channel *c)
+{
+    struct channel_ring *ring = channel_enter(c);
+    int rc = state_of(c, ring);
+    if (ring)
+        channel_leave(c);
+    return rc;
 }
 
 bool acp_channel_is_far(const acp_channel *c)
@@ -192,13 +216,17 @@ static bool look_at_ends(struct channel_wait *w)
     return false;
 }
 
+bool channel_turn_try(acp_channel *c, uint64_t turn)
+{
+    uint64_t none = 0;
+    return !atomic_load(&c->queue) && atomic_compare_exchange_strong(&c->turn, &none, turn);
+}
+
 static bool end_is_ready(void *context)
 {
     struct channel_wait *w = context;
-    uint64_t none = 0;
     if (w->thread && !w->mine) {
-        w->mine = !atomic_load(&w->ends[0]->queue) &&
-                  atomic_compare_exchange_strong(&w->ends[0]->turn, &none, w->thread);
+        w->mine = channel_turn_try(w->ends[0], w->thread);
         w->rc = atomic_load(&w->ends[0]->closed) ? ACP_E_DESTROYED : ACP_E_BUSY;
         if (!w->mine)
             return w->rc != ACP_E_BUSY;
@@ -234,13 +262,18 @@ static void watch_other_ends(acp_engine *e, const void *whom)
     }
 }
 
-/* Looks while a store of the other end may end the wait: a note may need this thread as leader. Yields where the other
- * end may need this processor. */
-static bool comes_soon(struct channel_wait *w, uint32_t looks, uint32_t yields)
+/* A store of the other end may end the wait: else a note may need this thread as leader. */
+static bool looks_pay(const acp_channel *c)
+{
+    return c->met && c->way != CHANNEL_FAR && !peers_apart(c->engine);
+}
+
+/* Yields where the other end may need this processor. */
+static bool comes_soon(struct channel_wait *w)
 {
     const acp_channel *c = w->ends[0];
     bool crowded = c->engine->progress.crowded;
-    for (uint32_t i = crowded ? yields : looks; i && c->met && c->way != CHANNEL_FAR && !peers_apart(c->engine); i--) {
+    for (uint32_t i = crowded ? YIELDS : LOOKS; i && looks_pay(c); i--) {
         if (crowded)
             sched_yield();
         else
@@ -260,7 +293,7 @@ static int ends_await(struct channel_wait *w, int64_t timeout_ns, acp_doing doin
         return ACP_E_TIMEOUT;
     for (uint32_t i = 0; i < w->count; i++)
         atomic_fetch_add_explicit(&w->ends[i]->waits, 1, memory_order_relaxed);
-    if (comes_soon(w, LOOKS, YIELDS))
+    if (comes_soon(w))
         return ACP_OK;
     const struct awaited what = {end_is_ready, w, watch_other_ends, NULL, w};
     arm(w, true);
@@ -278,16 +311,31 @@ void acp_channel_give_turn(acp_channel *c)
         channel_queue_serve(c);
 }
 
+/* With the turn, and inside. */
+static bool opens_soon(acp_channel *c, int64_t timeout_ns)
+{
+    struct channel_ring *ring = ring_of(c);
+    uint32_t looks = timeout_ns == 0 || c->engine->progress.crowded || !looks_pay(c) ? 0
+                     : timeout_ns == ACP_CHANNEL_GLANCE                             ? GLANCES
+                                                                                    : LOOKS;
+    int rc;
+    while ((rc = state_of(c, ring)) == ACP_E_BUSY && looks--)
+        linux_cpu_relax();
+    return rc == ACP_OK && (!c->shape.sends || c->way != CHANNEL_UNKNOWN);
+}
+
 int acp_channel_open(acp_channel *c, int64_t timeout_ns)
 {
     acp_doing doing = c->shape.sends ? ACP_DOING_SEND : ACP_DOING_RECEIVE;
-    struct channel_wait w = {.ends = &c, .count = 1, .thread = (uint64_t)pthread_self(), .rc = ACP_E_BUSY};
+    struct channel_wait w = {.ends = &c, .count = 1, .thread = channel_turn_of_caller(), .rc = ACP_E_BUSY};
     int rc;
-    if (atomic_load(&c->turn) == w.thread)
+    if ((atomic_load(&c->turn) & ~CHANNEL_BUSY) == w.thread)
         return ACP_E_HANDLE;
-    if ((end_is_ready(&w) || (timeout_ns == ACP_CHANNEL_GLANCE && comes_soon(&w, GLANCES, 0))) && w.rc == ACP_OK &&
-        (!c->shape.sends || c->way != CHANNEL_UNKNOWN))
+    w.mine = channel_turn_try(c, w.thread | CHANNEL_BUSY);
+    if (w.mine && opens_soon(c, timeout_ns))
         return ACP_OK;
+    if (w.mine)
+        channel_turn_leave(c);
     int64_t patience = timeout_ns == ACP_CHANNEL_GLANCE ? 0 : timeout_ns;
     uint64_t start = linux_now_ns();
     atomic_fetch_add(&c->turn_waiters, 1);
@@ -318,6 +366,8 @@ void *acp_channel_slot(acp_channel *c)
 int acp_channel_reserve(acp_channel *c, bool begins)
 {
     acp_engine *e = c->engine;
+    if (begins)
+        channel_turn_leave(c);
     atomic_store(&c->reserved, begins);
     if (!atomic_load(&c->closed))
         return ACP_OK;
@@ -365,26 +415,32 @@ static int send_frames(acp_channel *c, const unsigned char *data, uint64_t size,
     return ACP_OK;
 }
 
+void channel_use_up(acp_channel *c, bool counts)
+{
+    uint64_t messages = atomic_load_explicit(&c->messages, memory_order_relaxed);
+    atomic_store_explicit(&c->next, c->next + 1, memory_order_release);
+    atomic_store_explicit(&c->messages, messages + counts, memory_order_relaxed);
+}
+
 int channel_commit_now(acp_channel *c, const unsigned char *data, uint64_t size, uint64_t rest, bool first, uint64_t *sent)
 {
     uint64_t number = c->next, stamp = channel_mark(number) | (first ? CHANNEL_FIRST : 0) | rest;
     if (c->way == CHANNEL_FAR) {
+        channel_turn_leave(c);
         int rc = send_frames(c, data, size, stamp, sent);
         if (rc != ACP_OK)
             return rc;
     } else {
-        struct channel_ring *ring = channel_enter(c);
+        struct channel_ring *ring = channel_turn_enter(c);
         if (!ring)
             return atomic_load(&c->closed) ? ACP_E_DESTROYED : ACP_E_LOST;
         void *slot = channel_stamp(c, ring, number) + 1;
         if (size && data != slot)
             memcpy(slot, data, size);
         channel_publish(c, ring, number, stamp);
-        channel_leave(c);
     }
-    atomic_store(&c->next, number + 1);
-    if (first)
-        atomic_fetch_add_explicit(&c->messages, 1, memory_order_relaxed);
+    channel_use_up(c, first);
+    channel_turn_leave(c);
     return ACP_OK;
 }
 
@@ -402,9 +458,20 @@ int acp_channel_commit(acp_channel *c, const void *data, uint64_t size, uint64_t
     return rc;
 }
 
+int acp_channel_send_short(acp_channel *c, const void *data, uint64_t size)
+{
+    uint64_t sent = 0;
+    int rc = acp_channel_open(c, ACP_CHANNEL_GLANCE);
+    if (rc != ACP_OK)
+        return rc;
+    rc = c->way == CHANNEL_NEAR ? channel_commit_now(c, data, size, size, true, &sent) : ACP_E_BUSY;
+    acp_channel_give_turn(c);
+    return rc;
+}
+
 int channel_take_piece(acp_channel *c, acp_piece *piece)
 {
-    struct channel_ring *ring = channel_enter(c);
+    struct channel_ring *ring = channel_turn_enter(c);
     if (!ring)
         return ACP_E_DESTROYED;
     uint64_t number = c->next, stamp = __atomic_load_n(channel_stamp(c, ring, number), __ATOMIC_ACQUIRE);
@@ -414,10 +481,8 @@ int channel_take_piece(acp_channel *c, acp_piece *piece)
     c->held[number % c->shape.slots] = 1;
     if (piece->first)
         c->directly = rest >= CHANNEL_LONG;
-    atomic_store(&c->next, number + 1);
-    channel_leave(c);
-    if (rest <= c->shape.size)
-        atomic_fetch_add_explicit(&c->messages, 1, memory_order_relaxed);
+    channel_use_up(c, rest <= c->shape.size);
+    channel_turn_leave(c);
     return ACP_OK;
 }
 
@@ -441,30 +506,37 @@ static void order_lock(acp_channel *c)
         sched_yield();
 }
 
-/* Slots go back in order: that of a view behind an older one waits for it. */
+static void order_unlock(acp_channel *c)
+{
+    atomic_store_explicit(&c->order, 0, memory_order_release);
+}
+
+/* Slots go back in order: that of a view behind an older one waits for it. The end is not closed meanwhile, for closing
+ * takes the lock, nor its ring given back before `taken` says that no view is left. */
 void acp_channel_release(acp_channel *c, uint64_t number)
 {
     if (atomic_load(&c->engine->stopping)) /* in a forked child, too: the parent's views live */
         return;
-    struct channel_ring *ring = channel_enter(c);
     uint64_t credit = 0;
+    bool wakes = false;
     order_lock(c);
+    struct channel_ring *ring = ring_of(c);
     c->held[number % c->shape.slots] = 0;
     uint64_t taken = atomic_load(&c->taken), next = atomic_load(&c->next), before = taken;
     while (taken < next && !c->held[taken % c->shape.slots])
         taken++;
     transaction_fault_point();
-    atomic_store(&c->taken, taken);
     if (c->way == CHANNEL_FAR && taken - c->credited >= (c->shape.segments ? 1 : (c->shape.slots + 1) / 2))
         credit = c->credited = taken;
-    if (ring && taken != before)
+    if (ring && taken != before) {
         atomic_store(&ring->taken, taken);
-    atomic_store_explicit(&c->order, 0, memory_order_release);
-    transaction_fault_point();
-    if (ring && taken != before && atomic_load(&ring->senders_wait))
+        transaction_fault_point();
+        wakes = atomic_load(&ring->senders_wait);
+    }
+    atomic_store_explicit(&c->taken, taken, memory_order_release);
+    order_unlock(c);
+    if (wakes)
         channel_wake_peer(c);
-    if (ring)
-        channel_leave(c);
     if (!credit && ring)
         return;
     acp_engine *e = c->engine;
@@ -510,6 +582,12 @@ void acp_channel_look_at(acp_channel *c, acp_channel_look *out)
         channel_leave(c);
 }
 
+static bool others_inside(const acp_channel *c)
+{
+    uint64_t turn = atomic_load(&c->turn);
+    return atomic_load(&c->inside) || (turn & CHANNEL_BUSY && turn != (channel_turn_of_caller() | CHANNEL_BUSY));
+}
+
 void acp_channel_close(acp_channel *c)
 {
     acp_engine *e = c->engine;
@@ -517,8 +595,10 @@ void acp_channel_close(acp_channel *c)
         return;
     if (!e->stopping)
         progress_wake(e); /* threads that wait at it */
-    while (atomic_load(&c->inside))
+    while (others_inside(c))
         sched_yield();
+    order_lock(c); /* nor is a slot being given back */
+    order_unlock(c);
     if (e->stopping)
         return;
     channel_queue_serve(c); /* all of it has ended */

@@ -5,9 +5,12 @@
 #include "core/channels.h"
 #include "core/engine_state.h"
 
+#include <pthread.h>
+
 struct peer;
 
 #define CHANNEL_HEAD ((uint64_t)128)
+#define CHANNEL_BUSY ((uint64_t)1) /* of `turn`: its thread touches the ring */
 #define CHANNEL_CONNECTED 1u /* bit of `word`: the sender writes into the ring by store */
 
 /* In the receiver's heap, at a multiple of a line; the slots follow. */
@@ -45,8 +48,8 @@ struct acp_channel {
     _Atomic uint32_t way;    /* enum channel_way, of the sender; of the receiver FAR once a frame has come */
     _Atomic bool met, mismatched, peer_closed, closed;
     _Atomic bool reserved; /* the program writes into a slot: the ring must stay */
-    _Atomic uint32_t inside;  /* threads that touch the ring */
-    _Atomic uint64_t turn;    /* the thread that has it; 0: none */
+    _Atomic uint32_t inside;  /* threads that touch the ring without the turn */
+    _Atomic uint64_t turn;    /* the thread that has it, | CHANNEL_BUSY; 0: none */
     _Atomic uint32_t turn_waiters;
     _Atomic uint64_t next;    /* number of the next slot to be filled, or taken */
     _Atomic uint64_t taken;   /* slots given back: by the receiver, or as far as the sender knows */
@@ -97,5 +100,12 @@ int channel_commit_now(struct acp_channel *c, const unsigned char *data, uint64_
 /* Brackets a look into the ring; NULL: the end is closed, or has none. */
 struct channel_ring *channel_enter(struct acp_channel *c);
 void channel_leave(struct acp_channel *c);
+/* The same with the turn, which costs nothing if that was just taken as busy. */
+struct channel_ring *channel_turn_enter(struct acp_channel *c);
+void channel_turn_leave(struct acp_channel *c);
+bool channel_turn_try(struct acp_channel *c, uint64_t turn); /* false: another thread has it, or a queue comes first */
+void channel_use_up(struct acp_channel *c, bool counts); /* the next number, with the turn; of a message that counts */
+
+static inline uint64_t channel_turn_of_caller(void) { return (uint64_t)pthread_self() << 1; }
 
 #endif

@@ -19,7 +19,7 @@
 
 #include <pthread.h>
 
-#define LOOK_BYTES 4096u /* one look while they could be copied */
+#define LOOK_BYTES 1024u /* one look while they could be copied */
 #define LOOKS_MOST ((uint64_t)1024)
 #define LOOKS_LONG 16u   /* times as many, for one message among so many that find no buffer: */
 #define LOOKS_AGAIN 32u
@@ -45,19 +45,13 @@ static bool is_asked(acp_channel *c, struct channel_ring *ring, uint64_t size)
     return is;
 }
 
-static void use_up(acp_channel *c)
-{
-    atomic_store(&c->next, c->next + 1);
-    atomic_fetch_add_explicit(&c->messages, 1, memory_order_relaxed);
-}
-
 int acp_channel_send_into(acp_channel *c, const void *data, uint64_t size)
 {
-    struct channel_ring *ring = size >= CHANNEL_LONG && c->way == CHANNEL_NEAR ? channel_enter(c) : NULL;
+    struct channel_ring *ring = size >= CHANNEL_LONG && c->way == CHANNEL_NEAR ? channel_turn_enter(c) : NULL;
     if (!ring)
         return ACP_E_HANDLE;
     acp_lane *lane = is_asked(c, ring, size) ? acp_lane_take(c->engine) : NULL;
-    channel_leave(c);
+    channel_turn_leave(c);
     if (!lane)
         return ACP_E_HANDLE;
     acp_request *request = NULL;
@@ -68,7 +62,7 @@ int acp_channel_send_into(acp_channel *c, const void *data, uint64_t size)
         rc = acp_request_end(lane, request, NULL);
     acp_lane_give(lane);
     if (rc == ACP_OK)
-        use_up(c);
+        channel_use_up(c, true);
     return rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED ? ACP_E_HANDLE : rc == ACP_E_CLOSED ? ACP_E_DESTROYED : rc;
 }
 
@@ -111,16 +105,10 @@ static int receive(acp_channel *c, acp_lane *lane, struct channel_ring *ring, vo
     }
 }
 
-/* The turn, if nobody else has it or is before this thread. */
-static bool has_turn(acp_channel *c)
-{
-    uint64_t none = 0;
-    return !atomic_load(&c->queue) && atomic_compare_exchange_strong(&c->turn, &none, (uint64_t)pthread_self());
-}
-
 int acp_channel_take_into(acp_channel *c, void *buffer, uint64_t room, int64_t timeout_ns, acp_piece *piece)
 {
-    if (room < CHANNEL_LONG || !c->directly || timeout_ns == 0 || c->way == CHANNEL_FAR || !has_turn(c))
+    if (room < CHANNEL_LONG || !c->directly || timeout_ns == 0 || c->way == CHANNEL_FAR ||
+        !channel_turn_try(c, channel_turn_of_caller()))
         return acp_channel_take(c, timeout_ns, piece);
     acp_lane *lane = acp_lane_take(c->engine);
     struct channel_ring *ring = lane ? channel_enter(c) : NULL;
@@ -130,7 +118,7 @@ int acp_channel_take_into(acp_channel *c, void *buffer, uint64_t room, int64_t t
     if (rc == ACP_OK || rc == ACP_E_TRUNCATED) {
         *piece = (acp_piece){.data = buffer, .size = size, .rest = size, .number = number, .first = true};
         c->held[number % c->shape.slots] = 1;
-        use_up(c);
+        channel_use_up(c, true);
     }
     if (ring)
         channel_leave(c);

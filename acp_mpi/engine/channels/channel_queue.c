@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SERVER 1u /* the turn of no thread */
+#define SERVER 2u /* the turn of no thread */
 
 struct acp_channel_op {
     acp_channel *end;

@@ -111,11 +111,14 @@ cdef class Channel:
         cdef acp_engine *e = self.e
         self.demand("send", True)
         keeper = self.elements.pack(x, &p, "send")
-        acp_engine_enter(e)
         try:
-            self.push(p.data, p.size, limit)
+            if p.size > self.size or p.size > SMALL or acp_channel_send_short(self.end, p.data, p.size) != ACP_OK:
+                acp_engine_enter(e)
+                try:
+                    self.push(p.data, p.size, limit)
+                finally:
+                    acp_engine_exit(e)
         finally:
-            acp_engine_exit(e)
             unpack_nothing(&p)
             del keeper
 
@@ -371,7 +374,8 @@ cdef class Channel:
     def close(self) -> None:
         """Close this end; local, and at once. What was sent is still received; a sender's next call raises ClosedError."""
         if self.end != NULL:
-            acp_channel_close(self.end)
+            with nogil:  # a thread inside may need the interpreter
+                acp_channel_close(self.end)
 
     def __enter__(self) -> Channel:
         return self

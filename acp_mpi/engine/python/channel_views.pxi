@@ -155,5 +155,7 @@ def select(channels: Iterable[Channel], timeout: float | None = None) -> Channel
 
 def end_channels() -> None:
     """Close all ends of channels here: a reset, or the end of the job, comes."""
-    if engine != NULL:
-        acp_channels_end(engine)
+    cdef acp_engine *e = engine
+    if e != NULL:
+        with nogil:
+            acp_channels_end(e)

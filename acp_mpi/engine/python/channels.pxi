@@ -27,6 +27,7 @@ cdef extern from "core/channels.h" nogil:
     void *acp_channel_slot(acp_channel *)
     int acp_channel_reserve(acp_channel *, bint)
     int acp_channel_commit(acp_channel *, const void *, uint64_t, uint64_t, bint, int64_t)
+    int acp_channel_send_short(acp_channel *, const void *, uint64_t)
     int acp_channel_send_into(acp_channel *, const void *, uint64_t)
     int acp_channel_take(acp_channel *, int64_t, acp_piece *)
     int acp_channel_take_into(acp_channel *, void *, uint64_t, int64_t, acp_piece *)

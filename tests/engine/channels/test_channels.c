@@ -165,6 +165,49 @@ static void written(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *l
     CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
 }
 
+static void *sends_on(void *end)
+{
+    int rc;
+    while ((rc = acp_channel_send_short(end, &rc, sizeof rc)) == ACP_OK || rc == ACP_E_TIMEOUT || rc == ACP_E_BUSY)
+        sched_yield();
+    CHECK(rc == ACP_E_DESTROYED || rc == ACP_E_LEFT);
+    return NULL;
+}
+
+static void *takes_on(void *end)
+{
+    acp_piece p;
+    int rc;
+    while ((rc = acp_channel_take(end, ACP_FOREVER, &p)) == ACP_OK) {
+        acp_channel_give_turn(end);
+        acp_channel_release(end, p.number);
+    }
+    CHECK(rc == ACP_E_DESTROYED || rc == ACP_E_LEFT);
+    return NULL;
+}
+
+/* One thread closes the end at which another sends or receives: after that nothing touches the ring, whose memory goes
+ * back at once. */
+static void closed_by_another(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    const uint32_t both[] = {0, 1};
+    (void)c;
+    for (uint32_t i = 0; i < 20 && rank < 2; i++) {
+        acp_channel *end = channel_end_open(lane, 1 - rank, shapes[1], rank == 0);
+        pthread_t thread;
+        CHECK(acp_channel_await(end, ACP_CHANNEL_MET, ACP_FOREVER) == ACP_OK);
+        CHECK(pthread_create(&thread, NULL, rank ? takes_on : sends_on, end) == 0);
+        CHECK(acp_barrier(e, both, 2, 0, ACP_FOREVER) == ACP_OK);
+        if (rank == i % 2)
+            acp_channel_close(end);
+        CHECK(acp_barrier(e, both, 2, 0, ACP_FOREVER) == ACP_OK);
+        acp_channel_close(end);
+        CHECK(pthread_join(thread, NULL) == 0);
+        acp_channel_free(end);
+    }
+    CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
+}
+
 static _Thread_local struct looker *held_up;
 
 /* A thread that looks at a sender's end, and is held up before it notes what it has seen there. */
@@ -364,7 +407,7 @@ int main(void)
     relayed_start(&c, proxies, 2, CLUSTER_PATIENCE_NS, NULL);
     cluster_run(&c, link_is_full);
     relayed_stop(&c, proxies);
-    static const cluster_body bodies[] = {stream, many, views, late_looks, written, numbers_wrap, unequal, segments};
+    static const cluster_body bodies[] = {stream, many, views, late_looks, written, closed_by_another, numbers_wrap, unequal, segments};
     cluster_by_every_road(bodies, sizeof bodies / sizeof *bodies);
     printf("channels by %u ways\n", (unsigned)CLUSTER_WAYS);
     return 0;
