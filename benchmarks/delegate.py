@@ -17,6 +17,7 @@ JOBS = [
     Job("collectives", "allreduce of 8 B and 1 MiB", 2, "rows.delegate_collectives"),
     Job("files", "saves of 32 MiB by one rank", 1, "rows.delegate_files"),
     Job("files-4", "saves of 32 MiB by each of four ranks", 4, "rows.delegate_files"),
+    Job("checkpoints", "checkpoints, and a program with output", 1, "rows.delegate_checkpoints"),
 ]
 
 
