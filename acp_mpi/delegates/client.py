@@ -280,11 +280,9 @@ class Delegate:
         keep: Any = None,
         finish: Callable[[Any, Any], Any] | None = None,
     ) -> DelegateRequest:
-        try:
-            self._demand(name)
-        except ClosedError:
+        if self._closed:
             release(keep)
-            raise
+            self._demand(name)
         return self._line.begin(name, text, arguments, after, keep, finish)
 
     def _demand(self, function: str) -> None:

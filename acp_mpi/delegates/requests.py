@@ -29,9 +29,10 @@ def filled(arrays: tuple[Any, Any], answer: bytes | None) -> Any:
 class DelegateRequest(acp.Request[Any]):
     """A command of a delegate that is under way; `wait()` gives its result."""
 
-    _copied = _over = _claimed = False
-    _result: Any = None
-    _error: BaseException | None = None
+    __slots__ = (
+        "_claimed", "_copied", "_error", "_finish", "_keep", "_line", "_number", "_over", "_result",
+        "_text",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -43,6 +44,9 @@ class DelegateRequest(acp.Request[Any]):
     ) -> None:
         self._line, self._number, self._text, self._keep = line, number, text, keep
         self._finish = finish  # makes the result of what was kept and the answer
+        self._copied = self._over = self._claimed = False
+        self._result: Any = None
+        self._error: BaseException | None = None
 
     @property
     def done(self) -> bool:
