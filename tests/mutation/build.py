@@ -32,8 +32,9 @@ class BuildError(Exception):
 
 
 def _sources() -> dict[str, Path]:
-    """Return the tests by name, each of which is in the folder of what it tests."""
-    return {path.stem: path for path in TESTS.glob("*/test_*.c")}
+    """Return the tests by name, each in the folder of what it tests, and the fuzzers."""
+    found = [*TESTS.glob("*/test_*.c"), *TESTS.glob("fuzz/fuzz_*.c")]
+    return {path.stem: path for path in found}
 
 
 def _make(*arguments: str) -> str:

@@ -83,12 +83,15 @@ static void send_all(struct connection *c, struct outbox *o, const uint32_t *siz
         struct iovec pieces[PIECES];
         if (seal_between(c->here) && c->size == at && fuzz_below(4) == 0) {
             struct message m = message_of(1000, ACP_PROBE);
-            size_t n = seal_write(c->here, c->stream + c->size, &m, 5, NULL, 0);
+            unsigned char payload[64];
+            uint32_t size = fuzz_below(2) * fuzz_below(sizeof payload);
+            fill(payload, size, m.id);
+            size_t n = seal_write(c->here, c->stream + c->size, &m, 5, payload, size);
             if (fuzz_below(3) == 0) {
                 seal_unsent(c->here); /* the system took nothing */
                 continue;
             }
-            note(c, c->size, 1000, 0);
+            note(c, c->size, 1000, size);
             c->size = at = c->size + n;
         }
         int count = seal_pieces(c->here, o, pieces, 1 + (int)fuzz_below(PIECES));

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #define LEAST ((uint64_t)64 << 30)
 
@@ -82,6 +83,7 @@ static void with_no_files(void)
 
 int main(void)
 {
+    close(STDIN_FILENO); /* so that its file may be descriptor 0 */
     with_short_files(1 << 20, RLIM_INFINITY, ACP_OFFSET_SPAN);
     with_short_files(2 * LEAST, 2 * LEAST, 2 * LEAST);
     occupy(LEAST);

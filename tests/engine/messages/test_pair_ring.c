@@ -234,6 +234,26 @@ static void words_of_the_sender(void)
     close_mailbox(&s, fd);
 }
 
+/* Without lines, or with such as are not in the heap, nothing is written. */
+static void a_block_that_is_none(void)
+{
+    static const uint64_t rubbish[] = {CRASH_SPAN - 64, (uint64_t)1 << 40, 0x2020202020202020, UINT64_MAX - 7};
+    struct stage s;
+    struct sender from;
+    int fd = open_mailbox(&s);
+    sender_start(&from, fd, 1);
+    acp_envelope m = {.source = 1, .tag = 5};
+    uint64_t *block = &box_of(&s)->rings.rings[1].block;
+    for (uint32_t i = 0; i < sizeof rubbish / sizeof *rubbish; i++) {
+        *block = rubbish[i];
+        CHECK(!by_ring(&from, m, 1));
+    }
+    *block = 0;
+    CHECK(by_ring(&from, m, 1));
+    sender_end(&from);
+    close_mailbox(&s, fd);
+}
+
 /* Words of which nothing is true: nothing is read that is not there, and calls end. */
 static void garbage_is_not_believed(void)
 {
@@ -424,6 +444,7 @@ int main(void)
     damage_is_noticed_and_passed();
     words_of_the_sender();
     a_ring_needs_memory();
+    a_block_that_is_none();
     garbage_is_not_believed();
     by_every_road();
     return 0;

@@ -104,6 +104,29 @@ static void what_has_no_place_fails(struct town *t, acp_ga_t ga, const unsigned 
     stranger_leave(&s);
 }
 
+/* A stranger is called again, and says a part before the link is named: nothing of it lands. */
+static void what_comes_too_early_is_refused(struct town *t, acp_ga_t ga, const unsigned char *there)
+{
+    static unsigned char word[8];
+    struct stranger s;
+    struct frame f;
+    struct message m = put_to(ga, false), session = {.kind = ACP_SESSION};
+    CHECK(acp_iget(acp_engine_lane(t->engines[0]), word, stranger_word(3), sizeof word, 0));
+    for (uint32_t i = 0; i < 2; i++) {
+        stranger_accept(t, &s, 3);
+        CHECK(stranger_let_prove(&s) && stranger_hear(&s, &f) && f.message.kind == ACP_SESSION);
+        session.id = f.message.id;
+        if (i == 0) {
+            CHECK(stranger_say(&s, &session, 0, NULL, 0) && stranger_hear(&s, &f));
+            stranger_leave(&s);
+        }
+    }
+    draw(55);
+    stranger_say(&s, &m, 0, part, PART);
+    stranger_sees_the_end(&s);
+    CHECK(memcmp(there, part, PART) != 0);
+}
+
 int main(void)
 {
     struct town t;
@@ -114,6 +137,7 @@ int main(void)
     what_arrives_wrong_is_sent_again(&t, ga, there);
     silent_parts_have_one_answer(&t, ga, there);
     what_has_no_place_fails(&t, ga, there);
+    what_comes_too_early_is_refused(&t, ga, there);
     town_check_served(&t, 0);
     town_stop(&t);
     return 0;

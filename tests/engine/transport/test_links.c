@@ -7,6 +7,8 @@
 #define RANKS 2u
 #define WORDS 512u
 #define BLOCK ((uint64_t)300000)
+#define CUTS 6u
+#define PAUSE_MANY_NS ((uint64_t)800000000) /* between calls, after so many of which nothing has come */
 
 static struct proxy proxies[RANKS];
 
@@ -262,6 +264,15 @@ static void *block_of(acp_engine *e, uint64_t size, acp_ga_t *ga)
     return address;
 }
 
+/* However often its connection was cut: frames have come in between. */
+static void calls_at_once(acp_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    for (const struct link *link = e->tcp.links; link; link = link->next)
+        CHECK(link->pause < PAUSE_MANY_NS);
+    pthread_mutex_unlock(&e->lock);
+}
+
 /* A long transfer is stopped in the network, with all bytes under way that may be: small operations to and from the same
  * rank go on meanwhile, each once, and the transfer is whole when its connection has been cut and resumed. */
 static void small_operations_pass_long_ones(void)
@@ -303,6 +314,14 @@ static void small_operations_pass_long_ones(void)
         ended(e, h);
         CHECK(memcmp(here, there, size) == 0 && here[0] == 2);
     }
+    for (uint32_t i = 0; i < CUTS; i++) {
+        relayed_cut(&c, proxies);
+        CHECK(acp_fetch(lane, ACP_ADD8, word, 1, 0, &old, &pending) == ACP_OK);
+        ended(e, pending);
+        CHECK(old == total++);
+    }
+    calls_at_once(e);
+    calls_at_once(peer);
     CHECK(words_of(peer, 1)[0] == total);
     acp_memory_drop(lane, here, size);
     acp_memory_drop(acp_engine_lane(peer), there, size);
