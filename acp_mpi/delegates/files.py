@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 from math import prod
+from typing import NamedTuple
 
 from acp_mpi.delegates.hdf5 import Datasets, find
 from acp_mpi.engine import _engine
@@ -17,7 +18,7 @@ from acp_mpi.errors import AddressError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from acp_mpi.delegates.memory import Part
@@ -79,6 +80,15 @@ def _open_part(path: str) -> int:
         os.close(descriptor)  # it has just got its place
 
 
+class Given(NamedTuple):
+    """A part that a client saves: `data`, or what lies where the part says."""
+
+    client: object
+    part: Part
+    data: memoryview | None
+    copied: Callable[[], None]  # to be called when it may change
+
+
 class File:
     """A file under way."""
 
@@ -134,16 +144,29 @@ class File:
             )
         self._spans.append((low, high))
 
-    def write(self, part: Part, data: memoryview | None, copied: Callable[[], None]) -> None:
-        """Write a part, from `data` or from where it lies."""
-        begin = self._begin + part.at * part.width
-        if data is not None:
-            write_all(self._descriptor, data, begin)
-        elif part.nbytes:
-            for at, piece in pieces(part.ga, part.nbytes, read=True):
-                write_all(self._descriptor, piece, begin + at)
-        copied()
-        os.fdatasync(self._descriptor)
+    def write(self, given: Given) -> None:
+        """Write a part, unless there is an error of another one."""
+        part, begin = given.part, self._begin + given.part.at * given.part.width
+        self.clients.append(given.client)
+        if self.error is not None:
+            return
+        try:
+            if given.data is not None:
+                write_all(self._descriptor, given.data, begin)
+            elif part.nbytes:
+                for at, piece in pieces(part.ga, part.nbytes, read=True):
+                    write_all(self._descriptor, piece, begin + at)
+            given.copied()
+        except Exception as error:
+            self.error = error
+
+    def flush(self) -> None:
+        """Have what is written on disk, unless there is an error."""
+        try:
+            if self.error is None:
+                os.fdatasync(self._descriptor)
+        except OSError as error:
+            self.error = error
 
     def finish(self) -> None:
         """Give it its place, or remove it and raise what was wrong."""
@@ -199,27 +222,33 @@ class Files:
         self._open: dict[tuple[str, str | None], File] = {}  # by path and dataset
         self._datasets: dict[str, Datasets] = {}
 
-    def save(
-        self,
-        client: object,
-        path: str,
-        part: Part,
-        data: memoryview | None,
-        copied: Callable[[], None],
-    ) -> None:
-        """Write a part, and give the file its place if it is the last one."""
-        file = self._file(path, part)
-        file.clients.append(client)
-        if file.error is None:
+    def save(self, path: str, parts: Sequence[Given]) -> list[Exception | None]:
+        """Write parts, and give the file its place with the last one; return their errors.
+
+        Parts that come together are flushed together.
+        """
+        errors: list[Exception | None] = [None] * len(parts)
+        written: dict[int, File] = {}
+        for i, given in enumerate(parts):
             try:
-                file.write(part, data, copied)
+                written[i] = file = self._file(path, given.part)
+                file.write(given)
+                if len(file.clients) == file.parts:
+                    self._flush(written, errors)
+                    del self._open[path, given.part.key]
+                    file.finish()
             except Exception as error:
-                file.error = error
-        if len(file.clients) == file.parts:
-            del self._open[path, part.key]
-            file.finish()
-        elif file.error is not None:
-            raise file.error
+                errors[i] = error
+        self._flush(written, errors)
+        return errors
+
+    @staticmethod
+    def _flush(written: dict[int, File], errors: list[Exception | None]) -> None:
+        for file in set(written.values()):
+            file.flush()
+        for i, file in written.items():
+            errors[i] = file.error
+        written.clear()
 
     def _file(self, path: str, part: Part) -> File:
         whole = part.whole

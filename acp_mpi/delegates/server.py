@@ -356,15 +356,38 @@ class Server:
         self._queue("files", job)
         job.client.answer(job.number, COPIED, None)
 
-    def _do_save(self, job: Job, path: str, part: Part, snapshot: bool) -> None:
+    def _do_save(self, job: Job, path: str, *_: Any) -> object:
+        jobs = [job, *self._take_along(job)]
+        errors = self._files.save(path, [self._given(each) for each in jobs])
+        with self._changed:
+            for each, error in zip(jobs, errors, strict=True):
+                self._written += 0 if error else each.arguments[1].nbytes
+        return self._tell([*zip(jobs, errors, strict=True)], job)
+
+    @staticmethod
+    def _given(job: Job) -> files.Given:
         def copied() -> None:
             if job.data is None:
                 job.client.answer(job.number, COPIED, None)
 
         data = None if job.data is None else job.data[0]
-        self._files.save(job.client, path, part, data, copied)
+        return files.Given(job.client, job.arguments[1], data, copied)
+
+    def _take_along(self, job: Job) -> list[Job]:
+        """Return the saves of the same file that wait for nothing else than this one."""
+        found: list[Job] = []
+        queue = self._lanes["files"]
         with self._changed:
-            self._written += part.nbytes
+            for other in list(queue):
+                waits = [one for one in other.before if one is not job and one not in found]
+                if (
+                    other.name == "save"
+                    and other.path == job.path
+                    and all(one.over for one in waits)
+                ):
+                    queue.remove(other)
+                    found.append(other)
+        return found
 
     def _do_load(self, job: Job, path: str, ga: int, nbytes: int, *how: Any) -> None:
         files.load(path, ga, nbytes, *how)
@@ -393,7 +416,8 @@ class Server:
         mine: list[Exception | None] = [error for one, error in over if one is job]
         for other, error in over:
             if other is not job:
-                self._end(other, *((DONE, None) if error is None else (FAILED, portable(error))))
+                wrong = None if error is None else portable(_with_path(error, other.path))
+                self._end(other, DONE if error is None else FAILED, wrong)
         if mine and mine[0] is not None:
             raise mine[0]
         return None if mine else _WAITS

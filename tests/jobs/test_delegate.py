@@ -141,6 +141,31 @@ def test_several_ranks_write_one_file(start, folder, launcher):
     assert sorted(path.name for path in folder.iterdir()) == ["0.npy", "1.npy", "2.npy"]
 
 
+def test_parts_that_come_together_are_flushed_together(monkeypatch, tmp_path):
+    import numpy as np
+
+    from acp_mpi.delegates.files import Files, Given
+    from acp_mpi.delegates.memory import Part
+
+    array, path, flushed = np.arange(40.0), tmp_path / "x.npy", []
+    monkeypatch.setattr(os, "fdatasync", flushed.append)
+
+    def part(at):
+        some = array[at : at + 10]
+        how = Part(0, some.nbytes, some.dtype, some.shape, at, array.shape, 4, None)
+        return Given(None, how, memoryview(some.tobytes()), lambda: None)
+
+    files = Files()
+    errors = files.save(str(path), [part(at) for at in (0, 10, 5, 20)])
+    assert [type(error) for error in errors] == [type(None), type(None), ValueError, type(None)]
+    assert len(flushed) == 1
+    assert not path.exists()
+    assert files.save(str(path), [part(30), part(0)]) == [None, None]  # the last, and a new file
+    assert np.array_equal(np.load(path), array)
+    files.close()
+    assert os.listdir(tmp_path) == ["x.npy"]
+
+
 # Memory of a device -----------------------------------------------------------------------------
 
 

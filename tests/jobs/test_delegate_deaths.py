@@ -86,7 +86,7 @@ def test_one_that_stands_still_is_waited_for(passes, folder):
 def test_a_kill_at_any_call_of_the_system_leaves_a_whole_file(tmp_path, key):
     import numpy as np
 
-    from acp_mpi.delegates.files import Files
+    from acp_mpi.delegates.files import Files, Given
     from acp_mpi.delegates.memory import Part
 
     h5py = pytest.importorskip("h5py") if key else None
@@ -95,7 +95,8 @@ def test_a_kill_at_any_call_of_the_system_leaves_a_whole_file(tmp_path, key):
         path = tmp_path / (f"{n}.h5" if key else f"{n}.npy")
         array = np.full(1000, value)
         part = Part(0, array.nbytes, array.dtype, array.shape, 0, None, None, key)
-        Files().save(None, str(path), part, memoryview(array.tobytes()), lambda: None)
+        given = Given(None, part, memoryview(array.tobytes()), lambda: None)
+        assert Files().save(str(path), [given]) == [None]
 
     def look(n):
         if h5py:
