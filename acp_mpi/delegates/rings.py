@@ -132,7 +132,10 @@ class Rings:
     def _fire(self, ring: _Ring) -> None:
         for number, k in ring.take():
             if k in ring.commands:
-                self._command(ring.client, ring.base + number, ring.commands[k], k)
+                try:
+                    self._command(ring.client, ring.base + number, ring.commands[k], k)
+                except Exception as error:  # which nobody else would tell the rank
+                    ring.client.answer(ring.base + number, FAILED, portable(error))
                 continue
             known = ", ".join(map(str, sorted(ring.commands))) or "none"
             text = (

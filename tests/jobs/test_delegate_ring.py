@@ -219,6 +219,32 @@ def test_a_number_that_is_unknown_is_an_error_that_names_it(passes, folder):
     passes(launch.program(meet_errors, folder), {"ACP_MPI": "0"})
 
 
+def fail_to_begin():
+    """What keeps a command from its begin is an error of the firing, and the next one begins."""
+    acp.init()
+    d = the_delegate(local=True)
+    ring = d.ring()
+    ring.command(1, d.ping)
+    begin, rings = d._line._server.command, d._line._server._rings
+
+    def failing(*arguments):
+        rings._command = begin
+        raise acp.RankError("no such rank")
+
+    rings._command = failing
+    with ring:
+        ring.slots[0] = 1
+        with pytest.raises(acp.RankError, match="no such rank"):
+            ring.next().wait(PATIENCE)
+        ring.slots[1] = 1
+        ring.next().wait(PATIENCE)
+    acp.finalize()
+
+
+def test_a_command_that_cannot_begin_is_an_error_of_its_firing(passes):
+    passes(launch.program(fail_to_begin), {"ACP_MPI": "0"})
+
+
 def overwrite(folder):
     """A slot that is filled again before it was taken loses a firing, which is noticed."""
     acp.init()
