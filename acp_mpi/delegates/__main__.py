@@ -81,7 +81,7 @@ class Reception(threading.Thread):
             self._server.meet(rank)
         elif not known:  # two delegates may have called each other
             self._clients.append(Client(rank))
-            self._server.meet_other(self._clients[-1])
+            self._server.nodes.meet(self._clients[-1])
 
     def _give_up(self) -> None:
         """Let go of ranks whose ends have not been heard of yet: nothing waits for them."""
@@ -119,7 +119,7 @@ class Reception(threading.Thread):
             self._server.fold(client, number, *said)
         elif kind == COMMAND:
             self._server.command(client, number, said)
-        elif not self._server.answer_of_other(client, number, kind, said):
+        elif not self._server.nodes.answer(client, number, kind, said):
             client.answer(number, FAILED, portable(said))
 
     def end(self) -> None:

@@ -83,7 +83,7 @@ class Server:
         self._changed = threading.RLock()
         self._come = {lane: threading.Condition(self._changed) for lane in _LANES}
         self._meetings = Meetings()
-        self._nodes = Nodes(self._end)
+        self.nodes = Nodes(self._end)
         self._gates: dict[tuple[Client, int], Job] = {}  # of calls of other nodes that are held
         self._lanes: dict[str, deque[Any]] = {lane: deque() for lane in _LANES}
         self._jobs: dict[tuple[Client, int], Job] = {}
@@ -146,10 +146,10 @@ class Server:
         self._enter(job, after)
         self._queue("nodes", Errand(partial(self._bring, job, Call(*call)), job))
         if job.before:
-            self._queue("nodes", Errand(partial(self._nodes.release, job), job, job.before))
+            self._queue("nodes", Errand(partial(self.nodes.release, job), job, job.before))
 
     def _bring(self, job: Job, call: Call) -> None:
-        if self._nodes.send(job, call):
+        if self.nodes.send(job, call):
             self._join(job, call)
 
     def _take_brought(self, job: Job, _: None, held: bool, *fields: Any) -> None:
@@ -162,7 +162,7 @@ class Server:
         self._queue("nodes", Errand(partial(self._watch, call.ranks)))
 
     def _watch(self, ranks: tuple[int, ...]) -> None:
-        self._nodes.watch(ranks)
+        self.nodes.watch(ranks)
         if (dead := first_dead(ranks)) is not None:
             self.lose(dead, "has died")
 
@@ -175,20 +175,14 @@ class Server:
     def _take_about(self, job: Job, _: None, number: int) -> None:
         """Say which ranks a command of this client waits for."""
         asked = self._jobs.get((job.client, number))
-        if asked is not None and asked.name == "across" and self._nodes.ask(job, asked):
+        if asked is not None and asked.name == "across" and self.nodes.ask(job, asked):
             return
         missing: list[int] = []
         if asked is not None:
             with self._changed:
                 missing = self._meetings.missing(asked) or self._checkpoints.missing(asked)
-        who = (
-            f"ranks {missing} have"
-            if len(missing) > 1
-            else f"rank {missing[0]} has"
-            if missing
-            else ""
-        )
-        job.client.answer(job.number, DONE, who and f"for {who} not come")
+        who = f"rank {missing[0]} has" if len(missing) == 1 else f"ranks {missing} have"
+        job.client.answer(job.number, DONE, f"for {who} not come" if missing else "")
 
     def _take_gone(self, job: Job, _: None, rank: int, why: str) -> None:
         self.lose(rank, why)
@@ -474,24 +468,19 @@ class Server:
             folders = {job.path for job in self._jobs.values() if job.name == "checkpoint"}
         for meeting in meetings:
             self._give_up(meeting)
-        self._queue("nodes", Errand(partial(self._nodes.lose, rank, why)))
+        self._queue("nodes", Errand(partial(self.nodes.lose, rank, why)))
         for folder in folders:
             self.command(_Nobody(), 0, ("abandon", None, (folder, rank, why)))
 
-    def meet_other(self, other: Any) -> None:
-        """Note that the delegate of another node may give commands, and take some."""
-        self._nodes.meet(other)
-
-    def answer_of_other(self, other: Any, number: int, kind: int, x: Any) -> bool:
-        """Take in what it answers; False: it has no such command."""
-        return self._nodes.answer(other, number, kind, x)
-
     def part_from_other(self, other: Any) -> None:
         """Give up what is under way with it, and with the ranks of its node."""
-        node = self._nodes.part(other)
+        node = self.nodes.part(other)
         for rank in [] if node is None else membership.ranks():
             if node_of(rank) == node:
                 self.lose(rank, f"has lost its delegate, rank {other.rank}")
+        with self._changed:
+            for at in [at for at in self._gates if at[0] is other]:
+                del self._gates[at]
         self.forget(other)
 
     def drain(self) -> None:
