@@ -184,6 +184,17 @@ def whole_numbers(n: np.int64, ga: np.uint64) -> int:
     return total
 
 
+def rings() -> None:
+    """What a ring prepares is checked as the method itself."""
+    d, x = acp.delegate(local=True), np.zeros(3)
+    ring = d.ring(np.int64(4))
+    ring.command(1, d.save, "x.npy", x, at=0)
+    ring.command(np.uint64(2), d.allreduce, x, "max")
+    with ring:
+        ring.slots[0] = 2
+        assert_type(ring.next(), acp.DelegateRequest).wait()
+
+
 def main() -> None:
     """Run all of it."""
     with acp.init():
@@ -194,6 +205,7 @@ def main() -> None:
         requests()
         collectives()
         containers()
+        rings()
         assert whole_numbers(np.int64(1), np.uint64(acp.query_starter_ga(0))) == 3
 
 

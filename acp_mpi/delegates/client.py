@@ -256,7 +256,7 @@ class Delegate:
             "gather", lambda made: collectives.gather(made, x, root, out), **how
         )
 
-    def ring(self, slots: int = 8, *, device: Any = None) -> DelegateRing:
+    def ring(self, slots: SupportsIndex = 8, *, device: Any = None) -> DelegateRing:
         """Return a ring of that many slots: kernels begin prepared commands by storing a number.
 
         `device`: whose kernels do: a context or a queue of pyopencl, or what `acp.device_pointer`

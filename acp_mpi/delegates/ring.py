@@ -17,6 +17,7 @@ from acp_mpi.rma import opencl_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import SupportsIndex
 
     from acp_mpi.delegates.client import Delegate
 
@@ -53,7 +54,7 @@ class DelegateRing:
     kernel that stores in a slot that is not 0 has replaced a firing, which never comes.
     """
 
-    def __init__(self, delegate: Delegate, line: Line, slots: int, device: Any) -> None:
+    def __init__(self, delegate: Delegate, line: Line, slots: SupportsIndex, device: Any) -> None:
         count = index(slots)
         if not 1 <= count <= _engine.WATCHED_MOST:
             raise ValueError(f"ring: {slots} slots; a ring has 1 to {_engine.WATCHED_MOST}")
@@ -104,7 +105,11 @@ class DelegateRing:
         return self._buffer
 
     def command(
-        self, k: int, maker: Callable[_P, DelegateRequest], *args: _P.args, **kwargs: _P.kwargs
+        self,
+        k: SupportsIndex,
+        maker: Callable[_P, DelegateRequest],
+        *args: _P.args,
+        **kwargs: _P.kwargs,
     ) -> None:
         """Have the number `k` stand for a command, as `command(1, d.save, "x.npy", x)`.
 
