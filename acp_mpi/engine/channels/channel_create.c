@@ -20,6 +20,11 @@ uint64_t acp_channel_bytes(uint64_t size, uint32_t slots)
     return channel_ring_bytes(stride_of(size), slots) + 48; /* blocks begin at multiples of 16 */
 }
 
+uint64_t acp_channel_memory(const acp_channel *c)
+{
+    return sizeof *c + (c->shape.sends ? 0 : c->shape.slots + acp_channel_bytes(channel_slot_bytes(&c->shape), c->shape.slots));
+}
+
 /* The receiver's ring, in a block of its heap. */
 static void make_ring(acp_channel *c, acp_ga_t ga)
 {

@@ -41,6 +41,7 @@ typedef struct acp_channel_look {
     acp_channel_shape other; /* once connected */
 } acp_channel_look;
 
+uint64_t acp_channel_memory(const acp_channel *end); /* bytes of an open end: of the heap, and private */
 uint64_t acp_channel_bytes(uint64_t size, uint32_t slots); /* of the receiver's heap; of segments: with size 0 */
 
 /* `ring`: a block of the own heap of that many bytes, which the receiver's end keeps if this succeeds. The end holds the

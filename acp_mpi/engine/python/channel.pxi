@@ -14,8 +14,8 @@ cdef class Channel:
 
     `size`: bytes of a slot; `slots`: messages that fit; `dtype`: of the elements, `object` for pickled objects, None for
     bytes. Local: returns at once, and only the two ranks call it; the k-th channel that one of them creates meets the
-    k-th of the other with the same sender. Ends that differ raise ValueError at the first use. The receiver's end takes
-    `memory` bytes of its heap until both ends are closed or the sender has died: HeapFullError here, and never later.
+    k-th of the other with the same sender. Ends that differ raise ValueError at the first use. The ring is
+    in the receiver's heap until both ends are closed or the sender has died: HeapFullError here, and never later.
     Longer messages than `size` travel in pieces. RankError for the same rank twice, or if the caller is neither.
     """
     cdef acp_channel *end
@@ -392,8 +392,9 @@ cdef class Channel:
 
     @property
     def memory(self) -> int:
-        """Bytes of the own heap that this end takes while it is open: of a sender none."""
-        return 0 if self.sends else acp_channel_bytes(self.size, self.slots)
+        """Bytes that this end takes while it is open: private memory, and at the receiver the ring in its heap."""
+        private = _sys.getsizeof(self) + _sys.getsizeof(self.elements)
+        return private + (acp_channel_memory(self.end) if self.end != NULL else 0)
 
     @property
     def connected(self) -> bool:

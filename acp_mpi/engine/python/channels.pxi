@@ -21,6 +21,7 @@ cdef extern from "core/channels.h" nogil:
         bint connected, closed
         uint64_t pending, held, messages, waits
         acp_channel_shape other
+    uint64_t acp_channel_memory(const acp_channel *)
     uint64_t acp_channel_bytes(uint64_t, uint32_t)
     int acp_channel_new(acp_lane *, uint32_t, const acp_channel_shape *, acp_ga_t, acp_channel **)
     int acp_channel_open(acp_channel *, int64_t)
