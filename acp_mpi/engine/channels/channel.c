@@ -2,6 +2,7 @@
  * ends use the ring by load and store; else slots travel as frames (channel_notes.c). */
 #include "channels/channel.h"
 #include "base/linux.h"
+#include "base/stream_copy.h"
 #include "channels/channel_direct.h"
 #include "channels/channel_notes.h"
 #include "channels/channel_queue.h"
@@ -21,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define STREAMED 2048u /* bytes; longer ones are written past the caches */
 #define GLANCES 60u /* with the interpreter lock */
 #define LOOKS 200u  /* before a wait that costs more */
 #define YIELDS 16u  /* the same where other threads want this processor */
@@ -435,7 +437,9 @@ int channel_commit_now(acp_channel *c, const unsigned char *data, uint64_t size,
         if (!ring)
             return atomic_load(&c->closed) ? ACP_E_DESTROYED : ACP_E_LOST;
         void *slot = channel_stamp(c, ring, number) + 1;
-        if (size && data != slot)
+        if (size >= STREAMED && data != slot)
+            stream_copy(slot, data, size);
+        else if (size && data != slot)
             memcpy(slot, data, size);
         channel_publish(c, ring, number, stamp);
     }
