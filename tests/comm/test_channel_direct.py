@@ -11,7 +11,7 @@ import acp_mpi as acp
 pytestmark = pytest.mark.mpi
 
 SLOT = 256 << 10
-LENGTHS = [SLOT, SLOT - 8, 64 << 10, 3 * SLOT + 5, 100, 0, 64 << 10, SLOT // 2 + 1]
+LENGTHS = [SLOT, SLOT - 8, 128 << 10, 3 * SLOT + 5, 100, 0, 128 << 10, SLOT // 2 + 1]
 MESSAGES = 60
 
 
