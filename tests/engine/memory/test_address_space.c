@@ -71,6 +71,19 @@ static void with_short_files(uint64_t soft, uint64_t hard, uint64_t span)
     end(e);
 }
 
+/* A quarter of what the process may have: peers' files take as much. */
+static void with_few_addresses(void)
+{
+    struct rlimit before, limit;
+    CHECK(getrlimit(RLIMIT_AS, &before) == 0);
+    limit = (struct rlimit){8 * LEAST, before.rlim_max};
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+    acp_engine *e = begin();
+    CHECK(e->memory.span == 2 * LEAST);
+    end(e);
+    CHECK(setrlimit(RLIMIT_AS, &before) == 0);
+}
+
 static void with_no_files(void)
 {
     acp_config config = {.node = 1, .starter_size = 4096, .memory_limit = 64 << 20};
@@ -84,6 +97,7 @@ static void with_no_files(void)
 int main(void)
 {
     close(STDIN_FILENO); /* so that its file may be descriptor 0 */
+    with_few_addresses();
     with_short_files(1 << 20, RLIM_INFINITY, ACP_OFFSET_SPAN);
     with_short_files(2 * LEAST, 2 * LEAST, 2 * LEAST);
     occupy(LEAST);

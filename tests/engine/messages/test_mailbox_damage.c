@@ -444,7 +444,8 @@ static void a_short_message_that_is_missing_before_another(void)
     uint64_t at;
     CHECK(pair_ring_unseal(ring->taken, &at));
     ring->copying = at; /* another thread does that */
-    CHECK(pair_ring_copying(ring, at) == at);
+    CHECK(pair_ring_copying(ring, at) == at && pair_ring_copying(ring, at - 1 + RING_LINES) == at);
+    CHECK(!pair_ring_copying(ring, at + RING_LINES));
     ring->copying = (uint64_t)1 << 40; /* what it writes there does not keep lines from the sender */
     for (uint32_t sent = 0; sent < 2 * RING_LINES; ring->copying = (uint64_t)1 << 40) {
         bool ringed = acp_send_short(acp_engine_lane(cluster.engines[1]), 0, &m, out);
