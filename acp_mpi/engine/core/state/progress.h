@@ -38,7 +38,7 @@ struct progress_state {
     uint32_t looks;
     uint64_t timer_at; /* time for which the timer is set; 0: not set */
     _Atomic uint32_t unrung_words; /* words that threads wait for and some writers change without a ring */
-    bool crowded; /* more ranks here than processors for them */
+    _Atomic bool crowded; /* more ranks here than processors for them */
 };
 
 #endif
