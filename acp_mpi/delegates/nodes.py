@@ -51,6 +51,7 @@ class Nodes:
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._met: dict[int, Ends] = {}  # by the node
+        self._ended: dict[int, int] = {}  # the rank of one that has ended, by the node
         self._greeted: set[int] = set()
         self._watched: set[int] = set()
         self._waiting: list[_Away] = []  # for a delegate to be met
@@ -66,6 +67,7 @@ class Nodes:
         if first == own:
             for node in {node_of(rank) for rank in call.ranks} - {own}:
                 self._look_for(node)
+            self.check(call)
             return True
         away = _Away(job, call, first, bool(job.before))
         with self._lock:
@@ -90,6 +92,17 @@ class Nodes:
             first = min(waiting.call.ranks)
             self._end(job, DONE, f"for the node of rank {first} has no delegate yet")
         return waiting is not None
+
+    def check(self, call: Call) -> None:
+        """Raise PeerLostError for a call that was on its way when a delegate of a member ended."""
+        nodes = {node_of(rank) for rank in call.ranks} if self._ended else set()
+        for node, rank in [*self._ended.items()]:
+            if node not in nodes:
+                continue
+            membership.learn_of_newcomers()
+            if living_delegate(node) in (None, rank):
+                raise lost(call.kind, f"the delegate of a node, rank {rank},", "has ended")
+            self._ended.pop(node, None)
 
     def release(self, job: Job) -> None:
         """Say that all is over that a call was held for."""
@@ -131,6 +144,7 @@ class Nodes:
         node = node_of(other.rank)
         with self._lock:
             self._met[node] = other
+            self._ended.pop(node, None)
             for away in [away for away in self._waiting if away.node == node]:
                 self._waiting.remove(away)
                 self._bring(other, away)
@@ -150,6 +164,7 @@ class Nodes:
             last = self._met.get(node) is other
             if last:
                 del self._met[node]
+                self._ended[node] = other.rank
             over = [self._sent.pop(at) for at in [*self._sent] if at[0] is other]
         for away in over:
             self._give_up(away, f"the delegate of its node, rank {other.rank},")

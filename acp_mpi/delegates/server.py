@@ -24,6 +24,7 @@ from acp_mpi.delegates.rings import Rings
 from acp_mpi.delegates.spares import Spares
 from acp_mpi.delegates.start import node_of
 from acp_mpi.engine import _engine
+from acp_mpi.errors import PeerLostError
 from acp_mpi.job import membership
 
 TYPE_CHECKING = False
@@ -158,7 +159,13 @@ class Server:
         if held:
             self._gates[job.client, job.number] = Job(job.client, job.number, "gate", ())
             job.before.append(self._gates[job.client, job.number])
-        self._come_to(job, call, None)
+        self._enter(job, None)
+        try:
+            self.nodes.check(call)
+        except PeerLostError as error:
+            self._end(job, FAILED, error)
+            return
+        self._join(job, call)
         self._queue("nodes", Errand(partial(self._watch, call.ranks)))
 
     def _watch(self, ranks: tuple[int, ...]) -> None:
