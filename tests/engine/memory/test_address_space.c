@@ -15,16 +15,17 @@ static void *reserve(uint64_t size)
     return mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
-/* Takes all addresses but for a piece of `span`, a small one for all else, and what is smaller still: beside the first
- * piece, too, so that it is hardly longer. */
+/* Takes all addresses but for a piece that is a quarter longer than `span`, for what comes first may lie in it, a small
+ * one, and what is smaller still. */
 static void occupy(uint64_t span)
 {
-    void *piece = reserve(span), *guard = reserve(span / 64), *rest = reserve(span / 16);
+    uint64_t longer = span + span / 4;
+    void *piece = reserve(longer), *guard = reserve(span / 64), *rest = reserve(span / 16);
     CHECK(piece != MAP_FAILED && guard != MAP_FAILED && rest != MAP_FAILED);
     for (uint64_t size = (uint64_t)1 << 47; size >= span / 64; size /= 2)
         while (reserve(size) != MAP_FAILED)
             continue;
-    munmap(piece, span);
+    munmap(piece, longer);
     munmap(rest, span / 16);
 }
 
