@@ -282,6 +282,11 @@ def _join(
                 "libcrypto.so.1.1 is there: install the system's OpenSSL (libssl3, openssl-libs) "
                 "on each host, or set ACP_LINKS=mac, which protects frames and encrypts nothing"
             )
+        if settings.service and process.has_mpi:
+            raise Error(
+                "init: ACP_SERVICE=1 on a rank of MPI, which the others could not leave out: start "
+                "the service without MPI, by macprun or acp.spawn_group(..., mpi=False)"
+            )
         if starter_size is not None:
             starter = _bytes_of("starter_size", starter_size)
         limit = _limit(company.most, heap_size, settings, starter)

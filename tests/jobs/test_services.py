@@ -118,3 +118,15 @@ def test_all_are_those_that_are_no_services(start, road, program):
     job = start([*launch.mpiexec(2), *launch.program(program)], launch.ROADS[road])
     assert job.wait() == 0, job.output
     launch.until(lambda: not job.processes())
+
+
+def serve_by_mpi():
+    if launch.group_rank() == 1:
+        os.environ["ACP_SERVICE"] = "1"
+    with pytest.raises(acp.Error, match="ACP_SERVICE=1 on a rank of MPI"):
+        acp.init()
+
+
+def test_a_rank_of_mpi_is_no_service(start):
+    job = start([*launch.mpiexec(2), *launch.program(serve_by_mpi)])
+    assert job.wait() == 0, job.output
