@@ -8,15 +8,13 @@ same file, and for the one that it is to follow.
 
 from __future__ import annotations
 
-import importlib
-import os
 import pickle
 import threading
 import time
 from collections import deque
-from functools import lru_cache, partial, reduce
+from functools import lru_cache, partial
 
-from acp_mpi.delegates import checkpoints, files, generations
+from acp_mpi.delegates.commands import WAITS, Commands, with_path
 from acp_mpi.delegates.frames import COPIED, DONE, FAILED, portable
 from acp_mpi.delegates.meetings import Call, Meeting, Meetings, Work, first_dead
 from acp_mpi.delegates.nodes import Errand, Nodes
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     import mmap
     from typing import Any, Protocol
 
-    from acp_mpi.delegates.generations import Item, Key, Share
+    from acp_mpi.delegates.generations import Item
     from acp_mpi.delegates.memory import Part
 
     class Client(Protocol):
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
 _LANES = {"copy": 1, "files": 2, "call": 1, "meet": 1, "nodes": 1}  # and how many threads each has
 _OF_FILES = ("load", "save", "commit", "drop", "checkpoint", "abandon", "wholes", "check", "fill")
 _TOGETHER = frozenset(("meet", "across", "brought", "release", "gone", "about"))
-_WAITS = object()  # in place of a result: for other ranks
 
 
 class Job:
@@ -84,16 +81,15 @@ class Server:
         self._changed = threading.RLock()
         self._come = {lane: threading.Condition(self._changed) for lane in _LANES}
         self._meetings = Meetings()
-        self.nodes = Nodes(self._end)
+        self.nodes = Nodes(self.end)
         self._gates: dict[tuple[Client, int], Job] = {}  # of calls of other nodes that are held
         self._lanes: dict[str, deque[Any]] = {lane: deque() for lane in _LANES}
         self._jobs: dict[tuple[Client, int], Job] = {}
         self._last: dict[str, Job] = {}  # of a path
-        self._files = files.Files()
-        self._checkpoints = checkpoints.Checkpoints()
+        self._do = Commands(self)
         self._rings = Rings(self.command)
         self._ending = False
-        self._commands = self._read = self._written = 0
+        self._commands = 0
         self._threads = [
             threading.Thread(target=self._work, args=(lane,), name=f"delegate-{lane}", daemon=True)
             for lane, count in _LANES.items()
@@ -131,7 +127,7 @@ class Server:
             if lane := self._lane(job):
                 self._queue(lane, job)
         if lane is None:
-            self._end(job, DONE, self._statistics() if name == "statistics" else None)
+            self.end(job, DONE, self._statistics() if name == "statistics" else None)
 
     def fold(self, client: Client, number: int, plan: bytes, given: bytes) -> None:
         """Take a fold in that is planned: a call that came before, perhaps with other bytes."""
@@ -163,7 +159,7 @@ class Server:
         try:
             self.nodes.check(call)
         except PeerLostError as error:
-            self._end(job, FAILED, error)
+            self.end(job, FAILED, error)
             return
         self._join(job, call)
         self._queue("nodes", Errand(partial(self._watch, call.ranks)))
@@ -187,7 +183,7 @@ class Server:
         missing: list[int] = []
         if asked is not None:
             with self._changed:
-                missing = self._meetings.missing(asked) or self._checkpoints.missing(asked)
+                missing = self._meetings.missing(asked) or self._do.checkpoints.missing(asked)
         who = f"rank {missing[0]} has" if len(missing) == 1 else f"ranks {missing} have"
         job.client.answer(job.number, DONE, f"for {who} not come" if missing else "")
 
@@ -238,16 +234,16 @@ class Server:
             self._give_up(work.meeting)
             return
         for job, answer in work.answers():
-            self._end(job, DONE, answer)
+            self.end(job, DONE, answer)
 
     def _give_up(self, meeting: Meeting) -> None:
         for job in list(meeting.jobs.values()):
             if not job.over:
-                self._end(job, FAILED, meeting.failed)
+                self.end(job, FAILED, meeting.failed)
 
     def _statistics(self) -> tuple[Any, ...]:
         return (
-            self._commands, self._read, self._written, len(self._jobs) - 1, self._held,
+            self._commands, self._do.read, self._do.written, len(self._jobs) - 1, self._held,
             time.process_time(),
         )  # fmt: skip
 
@@ -287,13 +283,13 @@ class Server:
                 if lane == "nodes":
                     self._run(job)
                     continue
-                result, kind = getattr(self, f"_do_{job.name}")(job, *job.arguments), DONE
+                result, kind = getattr(self._do, job.name)(job, *job.arguments), DONE
             except BaseException as error:
-                result, kind = portable(_with_path(error, job.path)), FAILED
-            if result is _WAITS:
+                result, kind = portable(with_path(error, job.path)), FAILED
+            if result is WAITS:
                 self._set_aside(job)
             else:
-                self._end(job, kind, result)
+                self.end(job, kind, result)
 
     def _run(self, errand: Errand) -> None:
         try:
@@ -301,9 +297,10 @@ class Server:
         except Exception as error:
             if errand.job is None:
                 raise
-            self._end(errand.job, FAILED, portable(error))
+            self.end(errand.job, FAILED, portable(error))
 
-    def _end(self, job: Job, kind: int, result: Any) -> None:
+    def end(self, job: Job, kind: int, result: Any) -> None:
+        """Tell the rank what has become of a command, and let others begin that wait for it."""
         with self._changed:
             self._over(job)
         if kind == DONE and job.fired is not None:
@@ -357,24 +354,7 @@ class Server:
         self._queue("files", job)
         job.client.answer(job.number, COPIED, None)
 
-    def _do_save(self, job: Job, path: str, *_: Any) -> object:
-        jobs = [job, *self._take_along(job)]
-        errors = self._files.save(path, [self._given(each) for each in jobs])
-        with self._changed:
-            for each, error in zip(jobs, errors, strict=True):
-                self._written += 0 if error else each.arguments[1].nbytes
-        return self._tell([*zip(jobs, errors, strict=True)], job)
-
-    @staticmethod
-    def _given(job: Job) -> files.Given:
-        def copied() -> None:
-            if job.data is None:
-                job.client.answer(job.number, COPIED, None)
-
-        data = None if job.data is None else job.data[0]
-        return files.Given(job.client, job.arguments[1], data, copied)
-
-    def _take_along(self, job: Job) -> list[Job]:
+    def take_along(self, job: Job) -> list[Job]:
         """Return the saves of the same file that wait for nothing else than this one."""
         found: list[Job] = []
         queue = self._lanes["files"]
@@ -390,65 +370,11 @@ class Server:
                     found.append(other)
         return found
 
-    def _do_load(self, job: Job, path: str, ga: int, nbytes: int, *how: Any) -> None:
-        files.load(path, ga, nbytes, *how)
-        with self._changed:
-            self._read += nbytes
-
-    def _do_commit(self, job: Job, path: str) -> None:
-        self._files.commit(path)
-
-    def _do_drop(self, job: Job, path: str, client: Client) -> None:
-        self._files.drop(path, client)
-
-    def _do_checkpoint(self, job: Job, folder: str, share: Share) -> object:
-        over = self._checkpoints.save(job, folder, share, job.data)
-        if job.data is None:
-            job.client.answer(job.number, COPIED, None)
-        with self._changed:
-            self._written += job.size
-        return self._tell(over, job)
-
-    def _do_abandon(self, job: Job, folder: str, rank: int, why: str) -> None:
-        self._tell(self._checkpoints.abandon(folder, rank, why), job)
-
-    def _tell(self, over: list[checkpoints.Outcome], job: Job) -> object:
-        """End jobs with their errors; return, or raise, the outcome of one of them."""
-        mine: list[Exception | None] = [error for one, error in over if one is job]
-        for other, error in over:
-            if other is not job:
-                wrong = None if error is None else portable(_with_path(error, other.path))
-                self._end(other, DONE if error is None else FAILED, wrong)
-        if mine and mine[0] is not None:
-            raise mine[0]
-        return None if mine else _WAITS
-
-    @staticmethod
-    def _do_wholes(job: Job, folder: str) -> list[tuple[Any, ...]]:
-        return [tuple(whole.key) for whole in generations.wholes(folder)]
-
-    @staticmethod
-    def _do_check(job: Job, folder: str, *asked: Any) -> list[tuple[int, ...]] | None:
-        return generations.check(folder, *asked)
-
-    def _do_fill(
-        self, job: Job, folder: str, key: Key, place: int, count: int, items: list[Item]
-    ) -> None:
-        generations.fill(folder, key, place, count, items)
-        with self._changed:
-            self._read += sum(item.nbytes for item in items)
-
-    @staticmethod
-    def _do_call(job: Job, name: str, arguments: tuple[Any, ...]) -> Any:
-        module, _, path = name.partition(":")
-        function: Any = reduce(getattr, path.split("."), importlib.import_module(module))
-        return function(*arguments)
-
     def forget(self, client: Client) -> None:
         """Drop what is left of a rank: commands, and files of which it has saved only a part."""
         self._rings.forget(client)
         with self._changed:
-            paths = self._files.of(client)
+            paths = self._do.files.of(client)
             for (whose, _), job in list(self._jobs.items()):
                 if whose is not client:
                     continue
@@ -465,11 +391,11 @@ class Server:
 
     def meet(self, rank: int) -> None:
         """Note that a rank may give commands, again perhaps."""
-        self._checkpoints.gone.pop(rank, None)
+        self._do.checkpoints.gone.pop(rank, None)
 
     def lose(self, rank: int, why: str) -> None:
         """Give up collectives and checkpoints that others wait for a rank in."""
-        self._checkpoints.gone[rank] = why
+        self._do.checkpoints.gone[rank] = why
         with self._changed:
             meetings = list(self._meetings.lose(rank, why))
             folders = {job.path for job in self._jobs.values() if job.name == "checkpoint"}
@@ -499,8 +425,7 @@ class Server:
                 come.notify_all()
         for thread in self._threads:
             thread.join()
-        self._files.close()
-        self._checkpoints.close()
+        self._do.close()
 
 
 @lru_cache(1024)
@@ -513,9 +438,3 @@ class _Nobody:
 
     def answer(self, number: int, kind: int, x: Any) -> None:
         pass
-
-
-def _with_path(error: BaseException, path: str | None) -> BaseException:
-    if isinstance(error, OSError) and error.errno and error.filename is None and path is not None:
-        return OSError(error.errno, os.strerror(error.errno), path)
-    return error
