@@ -61,6 +61,8 @@ class Mortal:
 
     def _look(self) -> None:
         if acp.allreduce(int(self._d.lost), "max", ranks=self._ranks):
+            with contextlib.suppress(acp.PeerLostError):  # of what it had still to do
+                self._d.close()
             raise Lost
 
     def statistics(self) -> acp.DelegateStatistics | None:
