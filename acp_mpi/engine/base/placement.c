@@ -21,7 +21,7 @@ void placement_prefer_here(void *base, uint64_t size)
     unsigned long nodes[NODES_MOST / (8 * sizeof(unsigned long))] = {0};
     const unsigned bits = 8 * sizeof nodes[0];
     unsigned processor, node;
-    if (syscall(SYS_getcpu, &processor, &node, NULL))
+    if (syscall(SYS_getcpu, &processor, &node, NULL) || node >= NODES_MOST)
         return;
     nodes[node / bits] |= 1ul << node % bits;
     syscall(SYS_mbind, base, size, MPOL_PREFERRED, nodes, (unsigned long)NODES_MOST + 1, 0u);

@@ -36,7 +36,8 @@ static bool may_go(acp_lane *lane, const struct op *op, struct plan *plan)
     const struct op *before = op->then;
     if (op->way == WAY_MANY || op->job)
         return false;
-    if (op_table_tells_nothing(op) && before->way == WAY_ASK && before->road == &road_link && translate_remote(lane, op->command.src) == before->target &&
+    if (op_table_tells_nothing(op) && op_table_tells_nothing(before) && before->way == WAY_ASK &&
+        before->road == &road_link && translate_remote(lane, op->command.src) == before->target &&
         acp_ga_color(op->command.src) == before->color) {
         *plan = (struct plan){.way = WAY_ASK, .road = &road_link, .target = before->target,
                               .color = before->color, .strip = true};

@@ -12,7 +12,7 @@
 #define ANSWER_NS 150000u    /* a look for an owner's answer: the owner may have to be woken first */
 #define GLANCE_NS 8000u      /* a short one, where the owner gets a processor only then: an awake owner answers */
 #define SPIN_MOST_NS 250000u /* a long one, for the bytes under way */
-#define SURPRISE_NS 50000u
+#define SURPRISE_NS 50000u   /* an answer counts as no later than twice the mean and that */
 #define COST_OF_MOVING 4096u /* of a wait no longer than the estimate for the bytes that move */
 #define TRY_OTHER 32u
 #define VAIN_MOST 5u
@@ -55,14 +55,14 @@ void wait_end(acp_engine *e, acp_doing doing, acp_doing was)
 
 /* Polling pays for messages that come soon. If they do not, for other processes need the processors, it is shorter:
  * on the links of messages each poll is a system call. */
-static uint64_t shorter(const acp_engine *e, uint64_t time_ns)
+static uint64_t shortened(const acp_engine *e, uint64_t time_ns)
 {
     return time_ns >> atomic_load_explicit(&e->progress.vain, memory_order_relaxed);
 }
 
 uint64_t wait_look_on_ns(const acp_engine *e)
 {
-    return e->progress.crowded ? shorter(e, LOOK_ON_NS) : LOOK_ON_NS;
+    return e->progress.crowded ? shortened(e, LOOK_ON_NS) : LOOK_ON_NS;
 }
 
 static void learn(acp_engine *e, acp_doing doing, uint64_t waited_ns)
@@ -114,7 +114,7 @@ void wait_pause(const acp_engine *e, uint32_t *looks)
 /* `moving`: time for the bytes under way. */
 static uint64_t patience(const acp_engine *e, bool answer, bool glanced, uint64_t moving)
 {
-    uint64_t look = moving + (answer ? ANSWER_NS : shorter(e, SPIN_NS));
+    uint64_t look = moving + (answer ? ANSWER_NS : shortened(e, SPIN_NS));
     if (glanced)
         return GLANCE_NS;
     return look < SPIN_MOST_NS ? look : SPIN_MOST_NS;

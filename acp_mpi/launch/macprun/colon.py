@@ -75,10 +75,9 @@ def plan(options: argparse.Namespace) -> Plan:
         "starter_size": options.starter_size,
         "output_dir": options.output_dir,
         "ssh": words(options.ssh, "--ssh") if options.ssh else None,
+        "delegates": options.delegates or None,
     }
     made = made._replace(**{name: value for name, value in changes.items() if value is not None})
-    if options.delegates:
-        made = made._replace(delegates=True)
     if options.np is not None and count(options.np, "-np") != made.size:
         raise UsageError(f"-np {options.np}: the groups have {made.size} processes in all")
     return check(made)
