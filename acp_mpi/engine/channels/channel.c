@@ -16,7 +16,6 @@
 #include "progress/progress.h"
 #include "progress/wait.h"
 #include "transport/link.h"
-#include "transport/link_io.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -382,41 +381,6 @@ int acp_channel_reserve(acp_channel *c, bool begins)
     return begins ? ACP_E_DESTROYED : ACP_OK;
 }
 
-static bool link_has_room(void *context)
-{
-    acp_channel *c = context;
-    pthread_mutex_lock(&c->engine->lock);
-    const struct link *link = c->peer->tcp.links[FLOW_COLOR];
-    bool room = !link || link_io_room(link) || c->peer->lost || c->closed || c->peer_closed;
-    pthread_mutex_unlock(&c->engine->lock);
-    return room;
-}
-
-/* Nothing of the slot is visible before its last frame. */
-static int send_frames(acp_channel *c, const unsigned char *data, uint64_t size, uint64_t stamp, uint64_t *sent)
-{
-    acp_engine *e = c->engine;
-    do {
-        uint64_t part = size - *sent < CHANNEL_FRAME ? size - *sent : CHANNEL_FRAME;
-        bool last = *sent + part == size;
-        if (!link_has_room(c))
-            return ACP_E_BUSY;
-        int rc = atomic_load(&c->closed)        ? ACP_E_DESTROYED
-                 : atomic_load(&c->peer_closed) ? ACP_E_LEFT
-                 : c->peer->lost                ? ACP_E_LOST
-                                                : ACP_OK;
-        if (rc != ACP_OK)
-            return rc;
-        pthread_mutex_lock(&e->lock);
-        rc = channel_notes_part(c, c->next, *sent, data ? data + *sent : NULL, part, last ? stamp : 0);
-        pthread_mutex_unlock(&e->lock);
-        if (rc != ACP_OK)
-            return rc;
-        *sent += part;
-    } while (*sent < size);
-    return ACP_OK;
-}
-
 void channel_use_up(acp_channel *c, bool counts)
 {
     uint64_t messages = atomic_load_explicit(&c->messages, memory_order_relaxed);
@@ -429,7 +393,7 @@ int channel_commit_now(acp_channel *c, const unsigned char *data, uint64_t size,
     uint64_t number = c->next, stamp = channel_mark(number) | (first ? CHANNEL_FIRST : 0) | rest;
     if (c->way == CHANNEL_FAR) {
         channel_turn_leave(c);
-        int rc = send_frames(c, data, size, stamp, sent);
+        int rc = channel_notes_slot(c, data, size, stamp, sent);
         if (rc != ACP_OK)
             return rc;
     } else {
@@ -456,7 +420,7 @@ int acp_channel_commit(acp_channel *c, const void *data, uint64_t size, uint64_t
         return ACP_E_DESTROYED;
     while ((rc = channel_commit_now(c, data, size, rest, first, &sent)) == ACP_E_BUSY) {
         int64_t left = start ? wait_left(timeout_ns, start) : timeout_ns;
-        if ((rc = wait_ready(c->engine, link_has_room, c, left, ACP_DOING_SEND)) != ACP_OK)
+        if ((rc = wait_ready(c->engine, channel_notes_room, c, left, ACP_DOING_SEND)) != ACP_OK)
             return rc; /* the next message takes this slot */
     }
     return rc;

@@ -20,10 +20,12 @@
 #include "progress/doorbell.h"
 #include "progress/progress.h"
 #include "transport/link.h"
+#include "transport/link_io.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#define CHANNEL_FRAME ((uint64_t)32 << 10) /* bytes of a slot in one frame */
 #define OFFER_SEGMENTS (1u << 18) /* in `after`, beside resets, slots and sends */
 
 enum note { NOTE_OFFER = 1, NOTE_CLOSE, NOTE_PART, NOTE_CREDIT }; /* flags of ACP_CHANNEL */
@@ -241,13 +243,47 @@ void channel_notes_arrived(acp_lane *lane, struct peer *from, struct link *link,
     }
 }
 
-int channel_notes_part(acp_channel *c, uint64_t number, uint64_t at, const unsigned char *data, uint64_t size,
-                       uint64_t stamp)
+/* `stamp`: the last part of a slot, 0: more follows. With the lock held. */
+static int send_part(acp_channel *c, uint64_t number, uint64_t at, const unsigned char *data, uint64_t size, uint64_t stamp)
 {
     if (c->closed) /* nothing comes behind that note */
         return ACP_E_DESTROYED;
     struct message m = {.flags = NOTE_PART, .id = c->theirs, .a = number, .b = at, .after = stamp};
     return send_note(c, &m, data, size);
+}
+
+bool channel_notes_room(void *context)
+{
+    acp_channel *c = context;
+    pthread_mutex_lock(&c->engine->lock);
+    const struct link *link = c->peer->tcp.links[FLOW_COLOR];
+    bool room = !link || link_io_room(link) || c->peer->lost || c->closed || c->peer_closed;
+    pthread_mutex_unlock(&c->engine->lock);
+    return room;
+}
+
+int channel_notes_slot(acp_channel *c, const unsigned char *data, uint64_t size, uint64_t stamp, uint64_t *sent)
+{
+    acp_engine *e = c->engine;
+    do {
+        uint64_t part = size - *sent < CHANNEL_FRAME ? size - *sent : CHANNEL_FRAME;
+        bool last = *sent + part == size;
+        if (!channel_notes_room(c))
+            return ACP_E_BUSY;
+        int rc = atomic_load(&c->closed)        ? ACP_E_DESTROYED
+                 : atomic_load(&c->peer_closed) ? ACP_E_LEFT
+                 : c->peer->lost                ? ACP_E_LOST
+                                                : ACP_OK;
+        if (rc != ACP_OK)
+            return rc;
+        pthread_mutex_lock(&e->lock);
+        rc = send_part(c, c->next, *sent, data ? data + *sent : NULL, part, last ? stamp : 0);
+        pthread_mutex_unlock(&e->lock);
+        if (rc != ACP_OK)
+            return rc;
+        *sent += part;
+    } while (*sent < size);
+    return ACP_OK;
 }
 
 void channel_notes_credit(acp_channel *c, uint64_t taken)

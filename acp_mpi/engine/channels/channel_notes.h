@@ -9,8 +9,6 @@ struct link;
 struct message;
 struct peer;
 
-#define CHANNEL_FRAME ((uint64_t)32 << 10) /* bytes of a slot in one frame */
-
 /* With the lock held: */
 void channel_notes_arrived(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
                            const unsigned char *payload, uint64_t size);
@@ -19,10 +17,12 @@ int channel_notes_offer(struct acp_channel *c); /* a place for it, and the peer 
 void channel_notes_close(struct acp_channel *c);  /* the peer is told, and what can be given back is */
 void channel_notes_forget(struct acp_channel *c); /* its owner does not keep it any more: it may be gone after that */
 void channel_notes_credit(struct acp_channel *c, uint64_t taken);
-/* A part of a slot by link; `stamp`: the last part of it, 0: more follows. */
-int channel_notes_part(struct acp_channel *c, uint64_t number, uint64_t at, const unsigned char *data, uint64_t size,
-                       uint64_t stamp);
 void channel_notes_reap(acp_engine *e); /* gives back what closed ends had */
+
+/* Without the lock, with the turn: the next slot by link, of whose bytes `*sent` have gone. Nothing of it is visible
+ * before its last frame. ACP_E_BUSY: the link has no room for more now. */
+int channel_notes_slot(struct acp_channel *c, const unsigned char *data, uint64_t size, uint64_t stamp, uint64_t *sent);
+bool channel_notes_room(void *end); /* for a wait: the link has room, or will not have any */
 
 enum due channel_notes_due(const acp_engine *e);
 bool channel_notes_poll(acp_lane *lane);
