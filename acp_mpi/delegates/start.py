@@ -71,7 +71,7 @@ def living_delegate(node: int) -> int | None:
 def rank_of_delegate(start: bool, timeout: float | None) -> int:
     """Return the rank of the node's delegate; one rank at a time looks for it, and may start it."""
     end = None if timeout is None else time.monotonic() + timeout
-    node = node_of(_engine.rank())
+    node = Process.of(_engine.row()).node
     job = job_id(membership.job().place.secret).hex()
     with _turn(f"\0acp_mpi.{job}.delegate-{node:x}", end):
         membership.learn_of_newcomers()

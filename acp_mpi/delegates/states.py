@@ -11,10 +11,10 @@ from acp_mpi.datastructs import contents
 from acp_mpi.datastructs.container import Container
 from acp_mpi.delegates.generations import Item, Key, Share
 from acp_mpi.delegates.memory import place_of, release
-from acp_mpi.delegates.start import node_of
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.job import membership
+from acp_mpi.job.rendezvous.row import Process
 from acp_mpi.job.rendezvous.secret import job_id
 from acp_mpi.util import lifecycle, log
 
@@ -39,8 +39,11 @@ def _node(delegate: Delegate, ranks: list[int]) -> dict[int, int]:
     """Return the ranks that the delegate serves, and their places among all."""
     if delegate.rank is None:
         return {_engine.rank(): ranks.index(_engine.rank())}
-    own = node_of(_engine.rank())
-    return {rank: i for i, rank in enumerate(ranks) if node_of(rank) == own}
+    rows = [Process.of(_engine.row_of(_engine.slot_of(rank))) for rank in ranks]
+    own = Process.of(_engine.row()).node
+    return {
+        rank: i for i, (rank, row) in enumerate(zip(ranks, rows, strict=True)) if row.node == own
+    }
 
 
 def share_of(
