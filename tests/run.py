@@ -45,7 +45,12 @@ WITHOUT_RANKS = ("fmo", "hosts", "jobs", "spawn")  # no test there runs on all r
 NO_TESTS = 5  # pytest's exit status when nothing was selected
 PLACES = PROCESSORS + 1  # whoever runs waits for a part of its time
 PARTS = 2 * PROCESSORS  # of the tests that start their own jobs
-C_TESTS = {"test": ["plain"], "all": ["plain", "pages"], "campaign": ["fuzz", "crashes"]}
+C_TESTS = {
+    "test": ["plain"],
+    "matrix": ["trace"],
+    "all": ["plain", "pages"],
+    "campaign": ["fuzz", "crashes"],
+}
 NEWCOMER = {"mpich": (2, "any"), "openmpi": (3, "link")}  # what else there is, the matrix has
 
 

@@ -249,6 +249,12 @@ static bool passes(const acp_lane *lane, const struct translation *t)
 int translate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation *t,
               enum reach *reach)
 {
+    struct peer *remote = translate_remote(lane, ga);
+    if (remote) {
+        *t = (struct translation){.peer = remote, .low = ga, .length = size};
+        *reach = REACH_LINK;
+        return ACP_OK;
+    }
     struct translation *known = cached(lane, ga);
     if (good(known, ga, size)) {
         *t = *known;

@@ -30,7 +30,13 @@ static bool known_good(acp_lane *lane, acp_ga_t ga, uint64_t size)
 {
     struct translation t;
     enum reach reach;
-    return translate_remote(lane, ga) || translate(lane, ga, size, &t, &reach) == ACP_OK;
+    return translate(lane, ga, size, &t, &reach) == ACP_OK;
+}
+
+/* The same where `size` may be 0. */
+static bool usable(acp_lane *lane, acp_ga_t ga, uint64_t size)
+{
+    return translate_remote(lane, ga) || (plausible(lane, ga) && (!size || known_good(lane, ga, size)));
 }
 
 int acp_check(acp_lane *lane, acp_ga_t ga, uint64_t size)
@@ -91,9 +97,7 @@ acp_handle_t acp_copy(acp_lane *lane, acp_ga_t dst, acp_ga_t src, uint64_t size,
         if (lane->fault.status != ACP_OK)
             return 0;
     }
-    if (!plausible(lane, dst) || !plausible(lane, src))
-        return 0;
-    if (size && (!known_good(lane, dst, size) || !known_good(lane, src, size)))
+    if (!usable(lane, dst, size) || !usable(lane, src, size))
         return 0;
     if (!size && op_table_order_met(e, lane, order))
         return op_table_now(e);
@@ -134,7 +138,7 @@ acp_handle_t acp_atomic(acp_lane *lane, acp_kind kind, acp_ga_t dst, acp_ga_t sr
 static acp_handle_t iput_iget(acp_lane *lane, acp_ga_t ga, struct place local, uint64_t size,
                               acp_handle_t order, enum manner manner)
 {
-    if (!plausible(lane, ga) || (size && !known_good(lane, ga, size)))
+    if (!usable(lane, ga, size))
         return 0;
     if (!size && op_table_order_met(lane->engine, lane, order))
         return op_table_now(lane->engine);
@@ -188,7 +192,7 @@ static acp_handle_t device_transfer(acp_lane *lane, acp_ga_t ga, acp_device_bloc
                                     uint64_t size, bool is_source, acp_handle_t order)
 {
     uint64_t whole = block->block.size;
-    if (!plausible(lane, ga) || (size && !known_good(lane, ga, size)))
+    if (!usable(lane, ga, size))
         return 0;
     if (offset > whole || size > whole - offset)
         return call_refuse(lane, ACP_E_ARGUMENT, ga, size);
@@ -251,7 +255,7 @@ static int blocking(acp_lane *lane, acp_ga_t ga, struct place local, uint64_t si
     *pending = 0;
     if (!size)
         return plausible(lane, ga) ? ACP_OK : lane->fault.status;
-    int rc = transfer_now(lane, ga, local, size);
+    int rc = translate_remote(lane, ga) ? ACP_E_BUSY : transfer_now(lane, ga, local, size);
     if (rc != ACP_E_BUSY)
         return rc;
     *pending = iput_iget(lane, ga, local, size, ACP_HANDLE_NULL, AWAITED);
