@@ -49,6 +49,8 @@ def contents_of(container: Any) -> Any:
     if not isinstance(container, Hashed):
         values = container[:] if isinstance(container, Sequence) else [*container]
         return _packed(container._element, values, kind)
+    if container._inlined:
+        return _in_slots(container, kind)
     if kind.names != ("key", "value") or not isinstance(container, Map | MultiSet):
         return _packed(container._key_codec.element, [*container], kind)
     pairs = list(container.items())
@@ -56,6 +58,26 @@ def contents_of(container: Any) -> Any:
     for i, codec in enumerate((container._key_codec, container._value_codec)):
         name = kind.names[i]
         array[name] = _packed(codec.element, [pair[i] for pair in pairs], kind[name])
+    return array
+
+
+def _in_slots(container: Hashed[Any, Any], kind: Any) -> Any:
+    """Return the same of elements that stand in the slots of tables: no element is a Python one."""
+    elements: list[Any] = [container._key_codec.element, container._value_codec.element]
+    formats = [dtype_of(element) for element in elements]
+    words = [-(-element.width // 8) * 8 for element in elements]
+    row = numpy.dtype(
+        {
+            "names": ["key", "value"], "formats": formats, "offsets": [0, words[0]],
+            "itemsize": sum(words),
+        }
+    )  # fmt: skip
+    rows = numpy.frombuffer(container._rows(), row)
+    if not elements[1].width:
+        return numpy.ascontiguousarray(rows["key"])
+    array = numpy.empty(len(rows), kind)
+    for name in kind.names:
+        array[name] = rows[name]
     return array
 
 
@@ -80,6 +102,7 @@ def put_contents(container: Any, array: Any) -> None:
         container.assign(whole)
         return
     container.clear()
+    container._make_room("update", len(whole))  # in their order a table that grows gets long runs
     if kind is None or kind.names != ("key", "value"):
         container.update(whole)
     elif isinstance(container, Map):

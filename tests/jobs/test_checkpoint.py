@@ -36,6 +36,8 @@ def state(step):
         "numbers": acp.List([1.5 * step], dtype=float),
         "map": acp.Map({"step": step, (1, 2): [here]}),
         "table": acp.Map({n: n * step for n in range(50)}, key="q", value="d"),
+        "padded": acp.Map({n: b"%d" % n for n in range(step)}, key="i", value="S13"),
+        "wide": acp.Map({step: bytes([here]) * 300}, key="H", value="V300"),
         "set": acp.Set(["a", step]),
         "keys": acp.Set([step, here], key="q"),
         "bag": acp.MultiSet("abca" * here + "x"),

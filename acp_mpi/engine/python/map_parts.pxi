@@ -88,6 +88,16 @@ cdef class PartsHandle(MapHandle):
         elements = self.records(name, part, c)
         return elements, c.call.result[1] & 0xff, c.call.result[0]
 
+    def _scan_rows(self, str name, uint32_t part, uint64_t stripe, uint64_t begin,
+                   uint64_t room) -> tuple[bytes, int, int]:
+        """Return the same of elements that stand in slots, as bytes: each key and each value padded to words."""
+        cdef Call c = self.scanned(name, part, stripe, begin, room)
+        cdef uint64_t size = padded(self._key_codec.bytes_each) + padded(self._value_codec.bytes_each)
+        size *= c.call.result[1] >> 8
+        if size > c.call.out_size:
+            raise_status(self.function(name), ACP_E_DAMAGED, self.ranks[part])
+        return (<char *>c.call.out)[:size], c.call.result[1] & 0xff, c.call.result[0]
+
     cdef Call scanned(self, str name, uint32_t part, uint64_t stripe, uint64_t begin, uint64_t room):
         cdef map_request r
         cdef Call c
