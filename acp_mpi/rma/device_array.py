@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from math import prod
 from operator import index
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakSet
 
 from acp_mpi.engine import _engine
-from acp_mpi.errors import AddressError, Error, HeapFullError
-from acp_mpi.rma import opencl_memory
+from acp_mpi.errors import AddressError, Error
+from acp_mpi.rma import device_share, opencl_memory
 from acp_mpi.rma.buffers import place_of
 from acp_mpi.rma.device_memory import KINDS, device_of
 from acp_mpi.rma.shapes import color_of, extent_of, kind_of
@@ -21,25 +21,12 @@ if TYPE_CHECKING:
 
 _CUDA = 2
 _OPENCL = 4
-_SHARED = 2 << 20  # bytes of a block that short arrays share: the least that CUDA gives
-_SHORT = 1 << 18
-_APART = 512
 _PAGE = 4096
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # of DLPack
-_dropped: list[tuple[Any, int, int, int]] = []  # registrations whose arrays are gone
+_dropped: list[tuple[Any, int, int, int, Any, int]] = []  # memory whose arrays are gone
 _global: WeakSet[_Memory] = WeakSet()  # memory with an address
 _views: WeakSet[_Memory] = WeakSet()  # memory of other ranks, or of arrays of others
-_shares: WeakValueDictionary[tuple[int, int], _Share] = WeakValueDictionary()  # by device
 _pinned: list[tuple[int, int, int, int, Any]] = []  # kind, first page, end, for kernels, array
-
-
-class _Share:
-    """A block that short arrays share; it goes with the last of them. No part is used twice."""
-
-    __slots__ = ("__weakref__", "block", "used")
-
-    def __init__(self, block: Any) -> None:
-        self.block, self.used = block, 0
 
 
 class _Memory:
@@ -64,20 +51,36 @@ class _Memory:
             _global.add(self)
         return self.ga
 
+    def _leave(self) -> tuple[Any, int, int, int, Any, int]:
+        """Return what is to be ended of it, and forget it."""
+        left = self.block, self.ga, self.size, self.number, self.share, self.begin
+        self.block, self.ga, self.share = None, 0, None
+        return left
+
     def close(self) -> None:
-        block, ga, self.block, self.ga, self.share = self.block, self.ga, None, 0, None
-        if self.number and ga and block is not None:
-            _end(block, ga, self.size, self.number)
+        if self.block is not None:
+            _end(*self._leave())
 
     def __del__(self) -> None:
-        if self.number and self.ga and self.block is not None:
-            _dropped.append((self.block, self.ga, self.size, self.number))  # a later call ends it
+        if self.block is not None and (self.share is not None or (self.number and self.ga)):
+            _dropped.append(self._leave())  # a later call ends it
 
 
-def _end(block: Any, ga: int, size: int, number: int) -> None:
-    if _engine.is_open():
-        _engine.quiet(_engine.retire(ga, size))
-    _engine.device_drop(block, number)
+def _end(block: Any, ga: int, size: int, number: int, share: Any, begin: int) -> None:
+    if ga and number:
+        if _engine.is_open():
+            _engine.quiet(_engine.retire(ga, size))
+        _engine.device_drop(block, number)
+    if share is not None:
+        share.give(begin, size)
+
+
+def _viewed(block: Any) -> bool:
+    """Return whether anybody has a view in a block of this process."""
+    here = (view.block for view in _views)
+    return _engine.device_viewed(block) or any(
+        view is not None and view.address == block.address for view in here
+    )
 
 
 def _end_dropped() -> None:
@@ -92,8 +95,11 @@ def _forget_addresses() -> None:
     for memory in list(_views):
         memory.close()
     while _dropped:
-        block, _, _, number = _dropped.pop()
-        _engine.device_drop(block, number)
+        block, ga, size, number, share, begin = _dropped.pop()
+        if ga and number:
+            _engine.device_drop(block, number)
+        if share is not None:
+            share.give(begin, size)
     for memory in list(_global):
         if memory.ga:
             _engine.device_drop(memory.block, memory.number)
@@ -258,36 +264,20 @@ def made(
     color = color_of(color, function)
     _end_dropped()
     size = max(prod(extent) * kind.itemsize, 1)
-    share = _share_of(type, number, size)
-    if share is None:
+    if not place and number < 0:
+        number = _engine.device_resolve(function, type, number)
+    room = device_share.part(type, number, size, _viewed) if type != _OPENCL else None
+    if room is None:
         memory = _Memory(_engine.device_allocate(type, number, size, *place), size, color)
     else:
-        memory = _Memory(share.block, size, color, 0, share.used, share)
-        share.used += -(-size // _APART) * _APART
+        share, begin = room
+        memory = _Memory(share.block, size, color, 0, begin, share)
     array = DeviceArray(memory, memory.begin, extent + kind.shape, kind.base)
     if zeros and array.nbytes:
         part = bytes(min(array.nbytes, 1 << 20))
         for at in range(0, array.nbytes, len(part)):
             _engine.put(array.ga + at, part[: array.nbytes - at])
     return array
-
-
-def _share_of(type: int, number: int, size: int) -> _Share | None:
-    """Return the block that has room for a short array; None: it gets one of its own.
-
-    That is so with OpenCL, which has no parts of buffers everywhere, and where the driver chooses
-    the device each time.
-    """
-    if type == _OPENCL or number < 0 or size > _SHORT:
-        return None
-    share = _shares.get((type, number))
-    if share is None or share.used + size > _SHARED:
-        try:
-            share = _Share(_engine.device_allocate(type, number, _SHARED))
-        except HeapFullError:
-            return None
-        _shares[type, number] = share
-    return share
 
 
 def device_pointer(array: Any, device: object = "cuda") -> int:

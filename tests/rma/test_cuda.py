@@ -54,6 +54,17 @@ def test_arrays_of_ours_go_from_device_to_device():
     back.free()
 
 
+def test_cuda_without_a_number_is_the_current_device_and_short_arrays_share_a_block_there():
+    arrays = [acp.zeros(100, device=name) for name in ("cuda", "cuda:0", "cuda", (2, -1))]
+    assert {array.device for array in arrays} == {"cuda:0"}
+    assert len({array._side("put")[0].address for array in arrays}) == 1
+    for k, array in enumerate(arrays):
+        array.set(k)
+    assert [array.get()[99] for array in arrays] == [0, 1, 2, 3]
+    for array in arrays:
+        array.close()
+
+
 def test_an_operation_starts_behind_the_stream_of_its_array(driver):
     values = [np.full(1000, k, np.uint8) for k in (1, 2)]
     target = acp.zeros(1000, np.uint8)

@@ -289,6 +289,52 @@ def test_short_arrays_share_a_block_which_goes_with_the_last():
     acp.sync()
 
 
+def test_the_part_of_a_short_array_that_has_gone_is_used_again():
+    def block(array):
+        return array._side("put")[0].address
+
+    first = acp.empty(1000, np.uint8, device=(far.NUMBER, 1))
+    second = acp.zeros(1000, np.uint8, device=(far.NUMBER, 1))
+    place, kept = first._side("put")[1], block(second)
+    assert acp.allgather(first.ga)[acp.rank()] == first.ga
+    acp.sync()
+    first.close()
+    third = acp.empty(700, np.uint8, device=(far.NUMBER, 1))
+    assert (block(third), third._side("put")[1]) == (kept, place)
+    third.set(9)
+    assert not second.get().any()
+    long = acp.empty(1 << 18, np.uint8, device=(far.NUMBER, 1))
+    place, ga = long._side("put")[1], long.ga
+    del long  # the next one ends it
+    with acp.empty(1 << 17, np.uint8, device=(far.NUMBER, 1)) as half:
+        assert half._side("put")[1] == place
+        assert half.ga != ga
+        with pytest.raises(acp.AddressError):
+            acp.get(ga, bytearray(8))
+    for array in (second, third):
+        array.close()
+    acp.sync()
+
+
+def test_no_part_is_used_again_while_anybody_views_the_block():
+    array, other = (acp.zeros(1000, np.uint8, device=(far.NUMBER, 1)) for _ in range(2))
+    places, own = acp.allgather(array.ga), acp.view(array.ga, 1000, np.uint8)
+    views = [own, acp.view(places[peer()], 1000, np.uint8)] if CAN_LOAD else [own]
+    acp.sync()
+    begin = array._side("put")[1]
+    array.close()
+    for view in views:
+        with acp.empty(1000, np.uint8, device=(far.NUMBER, 1)) as new:
+            assert new._side("put")[1] != begin
+        acp.sync()
+        view.close()
+        acp.sync()
+    with acp.empty(1000, np.uint8, device=(far.NUMBER, 1)) as new:
+        assert new._side("put")[1] == begin
+    other.close()
+    acp.sync()
+
+
 def test_host_memory_has_an_address_in_kernels_or_it_is_said_why_not():
     flag = acp.zeros(1, np.uint64)
     with pytest.raises(acp.DeviceError, match="host memory has no address in kernels of ext"):

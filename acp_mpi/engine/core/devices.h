@@ -35,6 +35,8 @@ bool acp_device_list(acp_engine *engine, uint32_t index, acp_device_info *out);
 /* The reason of the last ACP_E_DRIVER or ACP_E_FULL of a device here, in words, and the bytes that are free there. */
 void acp_device_words(acp_engine *engine, char words[112], uint64_t *free);
 
+/* Which device a place is on, if it names none. ACP_E_DRIVER: there is no such one. */
+int acp_device_resolve(acp_lane *lane, acp_device_place place, int32_t *number);
 /* New memory, or a block of memory of the program, which stays the program's; *offset: where `address` is in it.
  * ACP_E_DRIVER: not to be had, or not memory of that kind; ACP_E_FULL: no memory of the device is left. */
 int acp_device_allocate(acp_lane *lane, acp_device_place place, uint64_t size, acp_device_block **block);
@@ -55,6 +57,8 @@ int acp_device_drop(acp_engine *engine, acp_device_block *block, uint64_t number
  * its owner waits for acp_device_give before it gives the memory back. ACP_E_DRIVER: this process cannot map it, and the
  * words say why; another status: it is not device memory of this node. */
 int acp_device_view(acp_lane *lane, acp_ga_t ga, uint64_t size, acp_device_block **block, uint64_t *offset);
+/* Has another process a view in that block of this process? Of a region that has ended none begins any more. */
+bool acp_device_viewed(acp_engine *engine, acp_device_block *block);
 /* As acp_iput and acp_iget, with device memory of this process that need not be global as the local side. */
 acp_handle_t acp_device_iput(acp_lane *lane, acp_ga_t dst, acp_device_block *block, uint64_t offset, uint64_t size,
                              acp_handle_t order);

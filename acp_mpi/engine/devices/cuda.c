@@ -25,6 +25,11 @@ static bool kind_active(void *state, const uint8_t device[16])
     return cuda_context_mapping(state, device) >= 0;
 }
 
+static int kind_resolve(void *state, struct kind_place place, int32_t *number, struct kind_fault *fault)
+{
+    return cuda_context_number(state, place, number, fault);
+}
+
 /* How much memory is free is known in a context only, and none is made for that. */
 static int kind_list(void *state, uint32_t index, struct kind_device *device, struct kind_fault *fault)
 {
@@ -53,6 +58,7 @@ const struct kind cuda_kind = {
     .close = kind_close,
     .list = kind_list,
     .active = kind_active,
+    .resolve = kind_resolve,
     .allocate = cuda_memory_allocate,
     .adopt = cuda_memory_adopt,
     .release = cuda_memory_release,

@@ -140,13 +140,25 @@ static void block_free(acp_engine *e, acp_device_block *b)
         b->exports = x->next;
         free(x);
     }
-    if (b->import)
+    if (b->import) {
+        device_import_view(b->import, false);
         device_import_done(e, &end);
-    else
+    } else {
         b->kind->table->release(b->kind->state, &b->block);
+    }
     if (b->descriptor >= 0)
         close(b->descriptor);
     free(b);
+}
+
+bool acp_device_viewed(acp_engine *e, acp_device_block *b)
+{
+    bool viewed = false;
+    pthread_mutex_lock(&e->devices.lock);
+    for (const struct device_export *x = b->exports; x; x = x->next)
+        viewed |= x->pass && atomic_load(&x->pass->views);
+    pthread_mutex_unlock(&e->devices.lock);
+    return viewed;
 }
 
 int32_t acp_device_type(const acp_device_block *b)
@@ -218,6 +230,7 @@ static struct device_export *export_open(acp_lane *lane, acp_device_block *b)
     }
     pass->ticket = b->ticket;
     atomic_store(&pass->ends, 0);
+    atomic_store(&pass->views, 0);
     for (uint32_t i = 0; i < ATTACH_LINES / 64; i++)
         atomic_store(&pass->importers[i], 0);
     pthread_mutex_lock(&e->devices.lock);

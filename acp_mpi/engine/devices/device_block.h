@@ -9,7 +9,8 @@ struct device_pass {
     struct kind_ticket ticket;
     _Atomic uint64_t serial; /* 0: unused */
     _Atomic uint32_t ends;   /* importers let go of it */
-    uint32_t spare[5];
+    _Atomic uint32_t views;  /* of other processes in it; of one that was killed they stay */
+    uint32_t spare[4];
     _Atomic uint64_t importers[ATTACH_LINES / 64]; /* bits, by attach line */
 };
 

@@ -266,6 +266,12 @@ static bool import_pends(acp_engine *e, const struct translation *t, acp_ga_t ga
     return pends;
 }
 
+void device_import_view(struct device_import *i, bool begins)
+{
+    if (i->pass && !i->peer->lost)
+        atomic_fetch_add(&i->pass->views, begins ? 1 : UINT32_MAX);
+}
+
 int acp_device_view(acp_lane *lane, acp_ga_t ga, uint64_t size, acp_device_block **block, uint64_t *offset)
 {
     acp_engine *e = lane->engine;
@@ -282,12 +288,15 @@ int acp_device_view(acp_lane *lane, acp_ga_t ga, uint64_t size, acp_device_block
             sched_yield();
         rc = device_import_find(lane, &t, ga, size, &end);
     } while (rc == ACP_E_BUSY && import_pends(e, &t, ga, fault.words));
+    if (rc == ACP_OK && end.import)
+        device_import_view(end.import, true); /* before the mark ends, for which its owner waits */
     device_mark_leave(e, t.peer, turn);
     if (rc != ACP_OK)
         return rc == ACP_E_BUSY ? device_kinds_fail(lane, KIND_CANNOT, &fault) : rc;
     *offset = end.offset;
     if ((*block = end.own ? end.own : device_block_imported(&end)))
         return ACP_OK;
+    device_import_view(end.import, false);
     device_import_done(e, &end);
     return lane_fail(lane, ACP_E_SYSTEM, ga, size);
 }

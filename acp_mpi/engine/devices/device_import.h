@@ -20,6 +20,7 @@ bool device_import_likely(acp_engine *e, const struct translation *t, acp_ga_t g
  * has to copy. */
 int device_import_find(acp_lane *lane, const struct translation *t, acp_ga_t ga, uint64_t size, struct device_end *end);
 void device_import_done(acp_engine *e, struct device_end *end);
+void device_import_view(struct device_import *import, bool begins); /* which its owner sees */
 enum due device_import_due(const acp_engine *e);
 bool device_import_poll(acp_lane *lane); /* lets go of blocks that end, or whose owner is lost */
 void device_import_lost(acp_engine *e);

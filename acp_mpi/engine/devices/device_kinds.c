@@ -113,6 +113,18 @@ bool acp_device_list(acp_engine *e, uint32_t index, acp_device_info *out)
     return false;
 }
 
+int acp_device_resolve(acp_lane *lane, acp_device_place place, int32_t *number)
+{
+    struct device_kind *k = device_kinds_open(lane, place.kind);
+    struct kind_place at = {.number = place.number};
+    struct kind_fault fault = {0};
+    if (!k)
+        return lane->fault.status;
+    *number = place.number < 0 ? 0 : place.number;
+    int rc = k->table->resolve ? k->table->resolve(k->state, at, number, &fault) : KIND_OK;
+    return rc == KIND_OK ? ACP_OK : device_kinds_fail(lane, rc, &fault);
+}
+
 int acp_device_pin(acp_lane *lane, acp_device_place place, void *host, uint64_t size, uint64_t *address)
 {
     struct device_kind *k = device_kinds_open(lane, place.kind);

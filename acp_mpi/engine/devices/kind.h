@@ -106,6 +106,8 @@ struct kind {
     int (*list)(void *state, uint32_t index, struct kind_device *device, struct kind_fault *fault);
     /* Whether this process has a context on that device, so that an import costs no new one. Cheap: asked often. */
     bool (*active)(void *state, const uint8_t device[16]);
+    /* The number of the device that a place is on. NULL: where the place has −1 it is the first. */
+    int (*resolve)(void *state, struct kind_place place, int32_t *number, struct kind_fault *fault);
 
     /* New memory, exportable if the driver can; its size is rounded up. */
     int (*allocate)(void *state, struct kind_place place, uint64_t size, struct kind_block *block,

@@ -29,6 +29,8 @@ cdef extern from *:
     int acp_device_kind(acp_engine *, const kind *)
     bint acp_device_list(acp_engine *, uint32_t, acp_device_info *) nogil
     void acp_device_words(acp_engine *, char *, uint64_t *)
+    int acp_device_resolve(acp_lane *, acp_device_place, int32_t *)
+    bint acp_device_viewed(acp_engine *, acp_device_block *)
     int acp_device_allocate(acp_lane *, acp_device_place, uint64_t, acp_device_block **) nogil
     int acp_device_adopt(acp_lane *, acp_device_place, uint64_t, uint64_t, acp_device_block **, uint64_t *) nogil
     uint64_t acp_device_address(const acp_device_block *)
@@ -184,6 +186,22 @@ def device_view(ga: int, size: int) -> tuple[DeviceBlock, int] | str | None:
     return words.decode(errors="replace") or "its owner does not say why"
 
 
+def device_resolve(str function, type: int, number: int) -> int:
+    """Return the number of the device that `number` stands for: −1 is the current one."""
+    cdef acp_device_place place
+    cdef int32_t found = 0
+    need(function)
+    place.kind, place.number, place.context, place.stream = type, number, NULL, 0
+    if acp_device_resolve(lane0, place, &found) != ACP_OK:
+        raise_device(function, lane0, 0)
+    return found
+
+
+def device_viewed(DeviceBlock block) -> bool:
+    """Return whether another process has a view in the block."""
+    return acp_device_viewed(block.home, block.block)
+
+
 def device_register(DeviceBlock block, offset: int, size: int, color: int) -> tuple[int, int]:
     """Make bytes of a block global; return their address, and a number for `device_drop`."""
     cdef acp_ga_t ga
@@ -283,7 +301,9 @@ def device_unpin(type: int, address: int) -> None:
         acp_device_unpin(engine, type, <void *><uintptr_t>at)
 
 
-cdef uint64_t device_begun(str function, uint64_t ga, object side, uint64_t order, bint write, object given=None) except 0:
+cdef uint64_t device_begun(str function, uint64_t ga, object side, uint64_t order, bint write, object given=None,
+                           object keep=None) except 0:
+    # `keep`: the array whose memory it is, beside its block.
     cdef uint64_t h = 0, offset, size
     cdef DeviceBlock block
     block, offset, size, stream = side
@@ -301,7 +321,7 @@ cdef uint64_t device_begun(str function, uint64_t ga, object side, uint64_t orde
             again(function)
     acp_set_previous(h)
     if not h & 1:
-        held[h] = block
+        held[h] = block, keep
         drop_held()
     return h
 

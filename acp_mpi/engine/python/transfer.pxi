@@ -241,7 +241,7 @@ cdef object started(str function, object ga, object buffer, object order, bint w
     try:
         finish = plain_buffer(buffer, &view, not write, function)
     except _errors.DeviceSide as side:
-        return device_begun(function, a, side.args, o, write, stream)
+        return device_begun(function, a, side.args, o, write, stream, buffer)
     if finish is not None:
         PyBuffer_Release(&view)
         other = function[1:] if function[0] == "i" else "no stream"
