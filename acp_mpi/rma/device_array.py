@@ -254,6 +254,9 @@ class DeviceArray:
         return f"<acp_mpi.DeviceArray {self.shape} {self.dtype} on {state}{where}>"
 
 
+_engine.set_device_array(DeviceArray)
+
+
 def made(
     shape: Any, dtype: Any, color: Any, device: Any, function: str, zeros: bool
 ) -> DeviceArray:

@@ -59,11 +59,12 @@ int acp_device_drop(acp_engine *engine, acp_device_block *block, uint64_t number
 int acp_device_view(acp_lane *lane, acp_ga_t ga, uint64_t size, acp_device_block **block, uint64_t *offset);
 /* Has another process a view in that block of this process? Of a region that has ended none begins any more. */
 bool acp_device_viewed(acp_engine *engine, acp_device_block *block);
-/* As acp_iput and acp_iget, with device memory of this process that need not be global as the local side. */
+/* As acp_iput and acp_iget, with device memory of this process that need not be global as the local side. `awaited`: the
+ * caller waits for it at once, and takes its failure. */
 acp_handle_t acp_device_iput(acp_lane *lane, acp_ga_t dst, acp_device_block *block, uint64_t offset, uint64_t size,
-                             acp_handle_t order);
+                             acp_handle_t order, bool awaited);
 acp_handle_t acp_device_iget(acp_lane *lane, acp_device_block *block, uint64_t offset, acp_ga_t src, uint64_t size,
-                             acp_handle_t order);
+                             acp_handle_t order, bool awaited);
 /* Has what is put into a stream from now on start after the operation. ACP_E_BUSY: no device runs it for this process as
  * one copy now, or the stream is of another kind: the caller waits for it. */
 int acp_device_after(acp_lane *lane, acp_handle_t handle, uint64_t stream, bool is_handle);

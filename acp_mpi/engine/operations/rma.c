@@ -189,7 +189,7 @@ acp_handle_t acp_iget(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, ac
 }
 
 static acp_handle_t device_transfer(acp_lane *lane, acp_ga_t ga, acp_device_block *block, uint64_t offset,
-                                    uint64_t size, bool is_source, acp_handle_t order)
+                                    uint64_t size, bool is_source, acp_handle_t order, bool awaited)
 {
     uint64_t whole = block->block.size;
     if (!usable(lane, ga, size))
@@ -201,19 +201,19 @@ static acp_handle_t device_transfer(acp_lane *lane, acp_ga_t ga, acp_device_bloc
     struct message command = {.kind = ACP_COPY, .dst = is_source ? ga : ACP_GA_NULL,
                               .src = is_source ? ACP_GA_NULL : ga, .a = size};
     struct place local = {(unsigned char *)(uintptr_t)(block->block.base + offset), is_source};
-    return submit_from(lane, &command, local, block, order, PLAIN);
+    return submit_from(lane, &command, local, block, order, awaited ? AWAITED : PLAIN);
 }
 
 acp_handle_t acp_device_iput(acp_lane *lane, acp_ga_t dst, acp_device_block *block, uint64_t offset, uint64_t size,
-                             acp_handle_t order)
+                             acp_handle_t order, bool awaited)
 {
-    return device_transfer(lane, dst, block, offset, size, true, order);
+    return device_transfer(lane, dst, block, offset, size, true, order, awaited);
 }
 
 acp_handle_t acp_device_iget(acp_lane *lane, acp_device_block *block, uint64_t offset, acp_ga_t src, uint64_t size,
-                             acp_handle_t order)
+                             acp_handle_t order, bool awaited)
 {
-    return device_transfer(lane, src, block, offset, size, false, order);
+    return device_transfer(lane, src, block, offset, size, false, order, awaited);
 }
 
 void acp_device_stream(acp_lane *lane, uint64_t stream, bool handle, bool unordered)

@@ -40,8 +40,8 @@ cdef extern from *:
     void acp_device_give(acp_engine *, acp_device_block *) nogil
     int acp_device_register(acp_lane *, acp_device_block *, uint64_t, uint64_t, uint32_t, acp_ga_t *, uint64_t *) nogil
     int acp_device_drop(acp_engine *, acp_device_block *, uint64_t, int64_t) nogil
-    acp_handle_t acp_device_iput(acp_lane *, acp_ga_t, acp_device_block *, uint64_t, uint64_t, acp_handle_t)
-    acp_handle_t acp_device_iget(acp_lane *, acp_device_block *, uint64_t, acp_ga_t, uint64_t, acp_handle_t)
+    acp_handle_t acp_device_iput(acp_lane *, acp_ga_t, acp_device_block *, uint64_t, uint64_t, acp_handle_t, bint)
+    acp_handle_t acp_device_iget(acp_lane *, acp_device_block *, uint64_t, acp_ga_t, uint64_t, acp_handle_t, bint)
     void acp_device_stream(acp_lane *, uint64_t, bint, bint)
     int acp_device_after(acp_lane *, acp_handle_t, uint64_t, bint)
     int acp_device_pin(acp_lane *, acp_device_place, void *, uint64_t, uint64_t *)
@@ -302,8 +302,8 @@ def device_unpin(type: int, address: int) -> None:
 
 
 cdef uint64_t device_begun(str function, uint64_t ga, object side, uint64_t order, bint write, object given=None,
-                           object keep=None) except 0:
-    # `keep`: the array whose memory it is, beside its block.
+                           object keep=None, bint awaited=False) except 0:
+    # `keep`: the array whose memory it is, beside its block. `awaited`: the caller waits at once.
     cdef uint64_t h = 0, offset, size
     cdef DeviceBlock block
     block, offset, size, stream = side
@@ -313,9 +313,9 @@ cdef uint64_t device_begun(str function, uint64_t ga, object side, uint64_t orde
     while not h:
         stream_enter(stream, function)
         if write:
-            h = acp_device_iput(lane0, ga, block.block, offset, size, order)
+            h = acp_device_iput(lane0, ga, block.block, offset, size, order, awaited)
         else:
-            h = acp_device_iget(lane0, block.block, offset, ga, size, order)
+            h = acp_device_iget(lane0, block.block, offset, ga, size, order, awaited)
         stream_leave(stream)
         if not h:
             again(function)
@@ -332,9 +332,8 @@ def device_move(str function, ga: int, side: tuple[DeviceBlock, int, int, object
 
 
 cdef int device_moved(str function, uint64_t ga, object side, bint write) except -1:
-    cdef uint64_t h = device_begun(function, ga, side, ACP_HANDLE_NULL, write)
+    cdef uint64_t h = device_begun(function, ga, side, ACP_HANDLE_NULL, write, None, None, True)
     if not h & 1:
-        acp_await_alone(engine, h, True)
         wait_alone(function, h, ACP_FOREVER, side[0])
     acp_set_previous(1)
     return 0

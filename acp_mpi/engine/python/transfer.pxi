@@ -15,6 +15,15 @@ DEF OBJECT = 79  # "O": pointers to Python objects
 cdef object unusual_buffer = None  # (buffer, writable, function) -> (contiguous one, finish)
 
 
+cdef object device_array = None  # the type DeviceArray, once there is one
+
+
+def set_device_array(type) -> None:
+    """Install the type of arrays that know their own place in device memory."""
+    global device_array
+    device_array = type
+
+
 def set_unusual_buffer(callback) -> None:
     """Install what turns a buffer that is not contiguous, or not one, into one that is."""
     global unusual_buffer
@@ -38,6 +47,16 @@ cdef object plain_buffer(object buffer, Py_buffer *view, bint writable, str func
     plain, finish = unusual_buffer(buffer, writable, function, reason)
     PyObject_GetBuffer(plain, view, PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
     return finish
+
+
+cdef object plain_or_side(object buffer, Py_buffer *view, bint writable, str function):
+    # As plain_buffer; of device memory a tuple: block, offset, bytes, stream.
+    if type(buffer) is device_array:
+        return buffer._side(function)
+    try:
+        return plain_buffer(buffer, view, writable, function)
+    except _errors.DeviceSide as side:
+        return side.args
 
 
 cdef class Kept:
@@ -108,10 +127,9 @@ def put(ga: Int, buffer, flag: tuple[Int, Int] | None = None, stream=None) -> No
             put_with_flag(ga, buffer, flag, stream)
         return
     a = address(ga, "put")
-    try:
-        plain_buffer(buffer, &view, False, "put")
-    except _errors.DeviceSide as side:
-        device_moved("put", a, side.args, True)
+    side = plain_or_side(buffer, &view, False, "put")
+    if type(side) is tuple:
+        device_moved("put", a, side, True)
         return
     try:
         moved("put", True, a, &view)
@@ -144,10 +162,9 @@ cdef int put_with_flag(object ga, object buffer, object flag, object stream) exc
         wait(started("put", ga, buffer, HANDLE_NULL, True, stream))
         put(a, value_bytes)
         return 0
-    try:
-        plain_buffer(buffer, &view, False, "put")
-    except _errors.DeviceSide as side:  # the device's own thread brings the data: the flag follows
-        device_moved("put", target, side.args, True)
+    side = plain_or_side(buffer, &view, False, "put")
+    if type(side) is tuple:  # the device's own thread brings the data: the flag follows
+        device_moved("put", target, side, True)
         put(a, value_bytes)
         return 0
     try:
@@ -196,10 +213,9 @@ def get(ga: Int, buffer: _Buffer, stream=None) -> _Buffer:
         wait(started("get", ga, buffer, HANDLE_NULL, False, stream))
         return buffer
     a = address(ga, "get")
-    try:
-        finish = plain_buffer(buffer, &view, True, "get")
-    except _errors.DeviceSide as side:
-        device_moved("get", a, side.args, False)
+    finish = plain_or_side(buffer, &view, True, "get")
+    if type(finish) is tuple:
+        device_moved("get", a, finish, False)
         return buffer
     try:
         moved("get", False, a, &view)
@@ -238,10 +254,9 @@ cdef object started(str function, object ga, object buffer, object order, bint w
         no_engine(function)
     a = address(ga, function)
     o = order_of(order, function)
-    try:
-        finish = plain_buffer(buffer, &view, not write, function)
-    except _errors.DeviceSide as side:
-        return device_begun(function, a, side.args, o, write, stream, buffer)
+    finish = plain_or_side(buffer, &view, not write, function)
+    if type(finish) is tuple:
+        return device_begun(function, a, finish, o, write, stream, buffer)
     if finish is not None:
         PyBuffer_Release(&view)
         other = function[1:] if function[0] == "i" else "no stream"

@@ -342,7 +342,7 @@ static void the_widow(int when)
     while (!p->lost || e->devices.import_count) {
         if (p->lost && view) {
             far_set(0, 1, 1, 1, 0); /* the pages live as long as they are mapped */
-            CHECK(complete(e, acp_device_iput(lane, mine.ga, view, offset, SIZE, ACP_HANDLE_NULL)) == ACP_OK);
+            CHECK(complete(e, acp_device_iput(lane, mine.ga, view, offset, SIZE, ACP_HANDLE_NULL, false)) == ACP_OK);
             acp_device_give(e, view);
             view = NULL;
         }

@@ -113,9 +113,9 @@ static acp_handle_t start(acp_lane *lane, const struct end *to, const struct end
                           uint64_t size)
 {
     if (!to->ga)
-        return acp_device_iget(lane, to->block, to->offset + at, from->ga + from_at, size, ACP_HANDLE_NULL);
+        return acp_device_iget(lane, to->block, to->offset + at, from->ga + from_at, size, ACP_HANDLE_NULL, false);
     if (!from->ga)
-        return acp_device_iput(lane, to->ga + at, from->block, from->offset + from_at, size, ACP_HANDLE_NULL);
+        return acp_device_iput(lane, to->ga + at, from->block, from->offset + from_at, size, ACP_HANDLE_NULL, false);
     return acp_copy(lane, to->ga + at, from->ga + from_at, size, ACP_HANDLE_NULL);
 }
 
@@ -221,7 +221,7 @@ static void orders(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *la
         h = acp_iget(lane, back, its->ga + 8192, 64, ACP_HANDLE_CONT);
         complete(e, lane, h, ACP_OK);
         CHECK(back[0] == round && back[63] == round);
-        complete(e, lane, acp_device_iput(lane, its->ga + 8192, mine->block, mine->offset, 64, ACP_HANDLE_ALL), ACP_OK);
+        complete(e, lane, acp_device_iput(lane, its->ga + 8192, mine->block, mine->offset, 64, ACP_HANDLE_ALL, false), ACP_OK);
         complete(e, lane, acp_iget(lane, &word, ends[next][SHARED].ga, 8, ACP_HANDLE_NULL), ACP_OK);
         CHECK(word == 1);
     }
