@@ -432,7 +432,7 @@ int acp_channel_send_short(acp_channel *c, const void *data, uint64_t size)
     int rc = acp_channel_open(c, ACP_CHANNEL_GLANCE);
     if (rc != ACP_OK)
         return rc;
-    rc = c->way == CHANNEL_NEAR ? channel_commit_now(c, data, size, size, true, &sent) : ACP_E_BUSY;
+    rc = channel_commit_now(c, data, size, size, true, &sent);
     acp_channel_give_turn(c);
     return rc;
 }

@@ -54,6 +54,7 @@ struct acp_channel {
     _Atomic uint64_t next;    /* number of the next slot to be filled, or taken */
     _Atomic uint64_t taken;   /* slots given back: by the receiver, or as far as the sender knows */
     uint64_t credited;        /* slots given back of which a sender elsewhere has been told */
+    uint64_t arrived;         /* slots that have come from there; with the engine's lock */
     _Atomic uint32_t order;   /* lock of `held`, `taken` and `credited`: a few stores long */
     unsigned char *held;      /* by slot: taken and not given back; of a sender: room for a slot elsewhere */
     _Atomic uint64_t messages, waits;

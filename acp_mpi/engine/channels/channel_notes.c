@@ -36,6 +36,12 @@ struct channel_offer {
     struct message note;
 };
 
+/* A sender elsewhere learns of slots that are back with the next frame for it, unless it may soon need them. */
+static bool has_time(const acp_channel *c, const struct message *m)
+{
+    return m->flags == NOTE_CREDIT && !c->shape.segments && c->arrived - m->a < (c->shape.slots + 2) / 4;
+}
+
 /* All of one end on one way, so that they come in order. */
 static int send_note(acp_channel *c, struct message *m, const void *payload, uint64_t size)
 {
@@ -46,6 +52,8 @@ static int send_note(acp_channel *c, struct message *m, const void *payload, uin
     transaction_fault_point();
     if (c->peer->lost)
         return ACP_E_LOST;
+    if (c->way == CHANNEL_FAR && (m->flags == NOTE_PART || m->flags == NOTE_CREDIT))
+        return protocol_tcp_mail(lane, c->peer, FLOW_COLOR, m, payload, size, has_time(c, m));
     if (c->way == CHANNEL_FAR)
         return protocol_tcp_command(lane, c->peer, FLOW_COLOR, m, payload, size);
     return route_road(e, c->peer)->send(lane, c->peer, FLOW_COLOR, m);
@@ -211,6 +219,7 @@ static void part_came(acp_channel *c, const struct message *m, const unsigned ch
         memcpy((unsigned char *)(channel_stamp(c, ring, number) + 1) + at, payload, size);
     if (!m->after)
         return;
+    c->arrived = number + 1;
     channel_publish(c, ring, number, m->after);
     channel_queue_stir(c->engine);
     progress_event(c->engine);

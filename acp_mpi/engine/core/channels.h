@@ -61,7 +61,8 @@ int acp_channel_reserve(acp_channel *end, bool begins);
 /* Publishes the slot with `size` bytes of `data`, of a message of which `rest` are left. The turn stays. Waits by link,
  * if that has no room; when the time is over nothing of the slot is sent. */
 int acp_channel_commit(acp_channel *end, const void *data, uint64_t size, uint64_t rest, bool first, int64_t timeout_ns);
-/* All of it, for a message of at most a slot to a process of the node, if a slot is free or soon is: else nothing is sent. */
+/* All of it, for a message of at most a slot, and of 32 KiB, if a slot is free or soon is, and, by link, that has room:
+ * else nothing is sent. */
 int acp_channel_send_short(acp_channel *end, const void *data, uint64_t size);
 #define ACP_CHANNEL_LONG ((uint64_t)128 << 10) /* from here on: */
 /* With the turn: a message straight into the buffer of a receiver that waits. ACP_E_HANDLE: none does; nothing is sent. */

@@ -109,6 +109,7 @@ struct message {
 #define PART_SILENT 1u /* flag of a put: a later part is answered for both, unless this one fails */
 #define ANSWER_LATER 2u /* flag of an atomic: its caller goes on, and sends a request when it waits */
 #define ANSWER_TOGETHER 4u /* flag: only completion counts; one answer for `b` of them, up to `id` */
+#define MORE_FOLLOWS 1 /* status of a message without an answer: its sender may hold back those behind it until it is asked */
 #define ANSWER_COUNTED 8u /* flag of a reply: the sender of the command counts those without an answer */
 
 static_assert(sizeof(struct message) == 56, "a message and its frame head are 64 bytes");

@@ -27,6 +27,7 @@ struct upcalls {
     const struct poller *locked, *unlocked;
     void (*release)(acp_engine *e);          /* frames that wait for company go out */
     void (*ask)(acp_engine *e);              /* the same, and peers are asked for answers that have time: a caller waits */
+    void (*ask_more)(acp_engine *e);         /* peers are asked for messages that they hold back */
     void (*watch)(acp_engine *e);            /* a caller waits for long: registers for deaths */
     void (*doubt)(acp_engine *e);            /* and ever longer: commands or messages may have been lost */
     bool (*short_lasts)(acp_engine *e);      /* descriptors or memory have run out, and still do */
@@ -37,6 +38,7 @@ struct upcalls {
     bool (*talker_ask)(acp_lane *lane);      /* reads the connection that mostly brings the next input */
     void (*peer_ended)(acp_engine *e, uint32_t slot);
     void (*tick)(acp_lane *lane, uint64_t late); /* the timer has rung, `late` ns after it was due */
+    void (*flush)(acp_lane *lane);           /* the same, for frames that are held back */
     void (*settle)(acp_lane *lane);          /* after events */
 
     /* of peers, with the lock held: what needs a dead peer fails; then, after all that have died: */

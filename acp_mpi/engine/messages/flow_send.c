@@ -341,7 +341,8 @@ int flow_send_message(acp_lane *lane, struct peer *to, const acp_envelope *envel
     } else if (!c->outgoing && one_frame(envelope->size) && may_begin(e, c) &&
                may_bring(c, envelope->size)) {
         struct message m = opening(++e->mail.outgoing_serial, envelope);
-        rc = control_say(lane, c, &m, data, envelope->size);
+        m.from = e->self;
+        rc = protocol_tcp_mail(lane, to, FLOW_COLOR, &m, data, envelope->size, false);
     } else if ((*request = request_new(lane, REQUEST_SEND))) {
         (*request)->peer = to;
         (*request)->envelope = *envelope;

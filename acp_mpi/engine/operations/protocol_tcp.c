@@ -20,6 +20,15 @@ int protocol_tcp_command(acp_lane *lane, struct peer *to, uint32_t color, const 
     return link_io_send(lane, link, m, payload, size);
 }
 
+int protocol_tcp_mail(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m,
+                      const void *payload, uint64_t size, bool has_time)
+{
+    struct link *link = link_to(lane, to, color);
+    if (!link)
+        return peer_liveness_fail(lane, to, m->dst, size);
+    return link_io_send_mail(lane, link, m, payload, size, has_time);
+}
+
 static int road_send(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m)
 {
     struct link *link = m->flags & ANSWER_LATER ? link_to(lane, to, color) : NULL;

@@ -140,6 +140,8 @@ bool progress_sleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
 {
     if (e->tcp.held_links) /* the answers that would send them may depend on them */
         e->up->release(e);
+    if (e->tcp.more_follows)
+        e->up->ask_more(e);
     if (atomic_load(&e->mpi.guests)) { /* guests need MPI driven all the time */
         reactor_take(e, 0, interrupted);
         e->up->pause(e);
@@ -162,8 +164,8 @@ static void look_on(acp_engine *e, uint32_t rings)
 {
     uint64_t until = linux_now_ns() + wait_look_on_ns(e);
     uint32_t looks = 0;
-    while ((linux_now_ns() < until || e->tcp.held_links) && !e->progress.suitors && !e->stopping &&
-           e->progress.rings == rings) {
+    while ((linux_now_ns() < until || (e->tcp.held_links && !e->progress.flush_at)) && !e->progress.suitors &&
+           !e->stopping && e->progress.rings == rings) {
         if ((e->tcp.wire_count || most_due(e, e->up->locked) >= DUE_SOON) && progress_poll(e))
             until = linux_now_ns() + wait_look_on_ns(e);
         wait_pause(e, &looks);
@@ -174,12 +176,14 @@ static void look_on(acp_engine *e, uint32_t rings)
  * stopped would be one switch more. */
 static bool lead_unless_led(acp_engine *e)
 {
-    if (pthread_mutex_trylock(&e->progress.leader) == 0)
-        return true;
-    if (!atomic_load(&e->progress.armed))
-        return false;
-    return reactor_leave(e) ? pthread_mutex_trylock(&e->progress.leader) == 0
-                            : pthread_mutex_lock(&e->progress.leader) == 0;
+    while (pthread_mutex_trylock(&e->progress.leader)) {
+        if (!atomic_load(&e->progress.armed))
+            return false;
+        if (reactor_leave(e))
+            return pthread_mutex_trylock(&e->progress.leader) == 0;
+        sched_yield(); /* one that slept on the mutex would be woken each time a caller stops leading */
+    }
+    return true;
 }
 
 static void *progress_main(void *argument)
@@ -196,6 +200,8 @@ static void *progress_main(void *argument)
             reactor_take(e, 0, &interrupted);
         while (progress_poll(e) && !e->progress.suitors); /* a caller that waits does all the rest, on its processor */
         look_on(e, rings);
+        if (e->tcp.more_follows && !e->progress.suitors)
+            e->up->ask_more(e);
         while (!atomic_load(&e->stopping) && leader_due(e) >= DUE_SOON) {
             progress_sleep(e, RETRY_NS, &interrupted);
             progress_poll(e);

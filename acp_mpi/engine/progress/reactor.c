@@ -19,14 +19,28 @@
 #define EVENTS 32
 #define ASK_ALL 4u /* the talker alone is read three times in four */
 
-void reactor_timer(acp_engine *e, uint64_t when)
+/* For the earlier of both times; 0 is none. */
+static void timer_set(const acp_engine *e)
 {
+    uint64_t tick = e->progress.timer_at, flush = atomic_load_explicit(&e->progress.flush_at, memory_order_relaxed);
+    uint64_t when = tick - 1 < flush - 1 ? tick : flush;
     struct itimerspec at = {.it_value = {.tv_sec = (time_t)(when / 1000000000),
                                          .tv_nsec = (long)(when % 1000000000)}};
+    timerfd_settime(e->progress.timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+void reactor_timer(acp_engine *e, uint64_t when)
+{
     if (e->progress.timer_at && e->progress.timer_at <= when)
         return;
     e->progress.timer_at = when;
-    timerfd_settime(e->progress.timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+    timer_set(e);
+}
+
+void reactor_flush(acp_engine *e, uint64_t when)
+{
+    atomic_store_explicit(&e->progress.flush_at, when, memory_order_relaxed);
+    timer_set(e);
 }
 
 void reactor_arm(acp_engine *e, bool on)
@@ -66,13 +80,24 @@ bool reactor_leave(acp_engine *e)
 
 static void timer_rang(acp_lane *lane)
 {
-    struct progress_state *p = &lane->engine->progress;
-    uint64_t count, due = p->timer_at, now;
+    acp_engine *e = lane->engine;
+    struct progress_state *p = &e->progress;
+    uint64_t count, due = p->timer_at, flush = atomic_load_explicit(&p->flush_at, memory_order_relaxed), now;
     while (read(p->timer_fd, &count, sizeof count) > 0)
         continue;
     now = linux_now_ns();
+    if (flush && now >= flush) {
+        atomic_store_explicit(&p->flush_at, 0, memory_order_relaxed);
+        e->up->flush(lane);
+    }
+    if (!due || now < due) {
+        timer_set(e);
+        return;
+    }
     p->timer_at = 0; /* it has rung: later actions set it anew */
-    lane->engine->up->tick(lane, due && now > due ? now - due : 0);
+    e->up->tick(lane, now - due);
+    if (atomic_load_explicit(&p->flush_at, memory_order_relaxed))
+        timer_set(e);
 }
 
 static void dispatch(acp_lane *lane, const struct epoll_event *event)

@@ -18,7 +18,8 @@ bool reactor_await(acp_engine *e); /* how the progress thread sleeps; false: no 
 bool reactor_leave(acp_engine *e); /* to the leader */
 bool reactor_take(acp_engine *e, int64_t timeout_ns, bool *interrupted); /* leader only */
 bool reactor_look(acp_engine *e); /* leader only: takes some events, and all within a few looks */
-void reactor_timer(acp_engine *e, uint64_t when); /* with the lock held */
+void reactor_timer(acp_engine *e, uint64_t when); /* with the lock held, as the next */
+void reactor_flush(acp_engine *e, uint64_t when); /* frames that are held back go out then, at the latest */
 
 static inline int reactor_add(acp_engine *e, int fd, uint32_t events, uint64_t tag)
 {

@@ -15,6 +15,7 @@
 #define SURPRISE_NS 50000u   /* an answer counts as no later than twice the mean and that */
 #define COST_OF_MOVING 4096u /* of a wait no longer than the estimate for the bytes that move */
 #define TRY_OTHER 32u
+#define MORE_NS 25000u /* so long after the last message of a stream its sender is asked for those that it holds back */
 #define VAIN_MOST 5u
 #define ONE_THREAD 0x100u
 #define WAIT_SLICE_NS ((int64_t)500000000) /* so that a signal before the sleep is seen */
@@ -134,6 +135,8 @@ static void spin_until(struct wait *w, uint64_t patience_ns)
             linux_cpu_relax();
         if ((spin & 15) == 15)
             sched_yield();
+        if ((spin & 7) == 7 && e->tcp.more_follows && linux_now_ns() - w->start > MORE_NS)
+            e->up->ask_more(e);
         if (((spin & 7) == 7 || patience_ns < SPIN_NS) && linux_now_ns() - w->start > patience_ns)
             break;
     }

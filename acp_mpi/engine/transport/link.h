@@ -35,6 +35,11 @@ struct link {
     bool held;        /* frames are held back for others: an answer is due that will send them */
     bool urgent;      /* a frame not sent yet may be awaited by a caller */
     bool later;       /* the peer was told that its answer may come later */
+    bool more;        /* the last frame of the peer says so: MORE_FOLLOWS */
+    bool gathers;     /* the next frame may be held back for others, at most for STREAM_NS */
+    uint32_t streak;  /* messages in a row without a pause, and without an input: */
+    uint32_t inputs;  /* as many were there at the last one */
+    uint64_t mailed_at; /* time of the last one, ns */
     uint32_t color;
     uint32_t told;       /* slots that the peer has rows of */
     uint32_t unanswered; /* commands of this process on it */

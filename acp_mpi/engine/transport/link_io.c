@@ -23,6 +23,9 @@
 #include <sys/socket.h>
 
 #define PIECES 32
+#define STREAK_LEAST 16u /* messages of a stream, which follow one another */
+#define STREAK_NS 5000u  /* within that time */
+#define GATHER_NS 10000u /* and leave together with those of such a time */
 
 /* A frame without a number, at once: it concerns the connection, not the link. */
 bool link_io_send_now(const struct wire *wire, const struct message *m, uint64_t ack)
@@ -181,12 +184,14 @@ void link_io_commit(acp_lane *lane, struct link *link, const struct message *m,
         link_wake(e, link);
     if (link->state != LINK_OPEN || link->corked || !idle)
         return;
-    size_t enough = part ? UNSENT_MOST : command && link->unanswered > 1 ? COMPANY_BYTES : 0;
-    if (link->out.unsent < enough) {
-        link_hold(e, link);
-    } else {
+    size_t enough = part ? UNSENT_MOST : link->gathers || (command && link->unanswered > 1) ? COMPANY_BYTES : 0;
+    if (link->out.unsent >= enough) {
         link_io_push(lane, link);
+        return;
     }
+    link_hold(e, link);
+    if (link->gathers && !e->progress.flush_at)
+        reactor_flush(e, linux_now_ns() + STREAM_NS);
 }
 
 int link_io_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
@@ -202,6 +207,23 @@ int link_io_send(acp_lane *lane, struct link *link, const struct message *m, con
         sum = acp_crc32c_copy((uint32_t)sum, at, payload, size);
     link_io_commit(lane, link, m, at, size, sum);
     return ACP_OK;
+}
+
+int link_io_send_mail(acp_lane *lane, struct link *link, const struct message *m, const void *payload, uint64_t size,
+                      bool has_time)
+{
+    acp_engine *e = lane->engine;
+    uint64_t now = linux_now_ns();
+    bool follows = now - link->mailed_at < STREAK_NS && link->inputs == e->tcp.inputs;
+    link->streak = follows ? link->streak + 1 : 0;
+    link->inputs = e->tcp.inputs;
+    link->gathers = (has_time || link->streak >= STREAK_LEAST) && !(link->held && now - e->tcp.held_at > GATHER_NS);
+    struct message marked = *m;
+    marked.status = link->streak + 1 >= STREAK_LEAST ? MORE_FOLLOWS : 0;
+    int rc = link_io_send(lane, link, &marked, payload, size);
+    link->gathers = false;
+    link->mailed_at = link->held ? now : linux_now_ns();
+    return rc;
 }
 
 void link_io_answer(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
@@ -224,12 +246,18 @@ void link_io_take_in_all(acp_engine *e, const unsigned char *low, const unsigned
         link_io_take_in(link, low, high);
 }
 
+void link_io_flush(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    for (struct link *link = e->tcp.links; e->tcp.held_links && link; link = link->next)
+        if (link->held)
+            link_io_push(lane, link);
+}
+
 void link_io_release(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
-    for (struct link *link = e->tcp.links; e->tcp.held_links && link; link = link->next)
-        if (link->held)
-            link_io_push(&e->lanes[LANE_LOCKED], link);
+    link_io_flush(&e->lanes[LANE_LOCKED]);
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -245,6 +273,19 @@ void link_io_ask(acp_engine *e)
             link_io_push(&e->lanes[LANE_LOCKED], link);
         else if (ask)
             link_io_send_now(link->wire, &m, link->received);
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+void link_io_ask_more(acp_engine *e)
+{
+    struct message m = {.kind = ACP_PROBE};
+    pthread_mutex_lock(&e->lock);
+    atomic_store_explicit(&e->tcp.more_follows, false, memory_order_relaxed);
+    for (struct link *link = e->tcp.links; link; link = link->next) {
+        if (link->more && link->state == LINK_OPEN && !link->wire->writing)
+            link_io_send_now(link->wire, &m, link->received);
+        link->more = false;
     }
     pthread_mutex_unlock(&e->lock);
 }
@@ -320,6 +361,9 @@ bool link_io_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
             link->unanswered--;
         if (m.kind == ACP_REPLY)
             link->later = false;
+        link->more = (m.kind == ACP_MAIL || m.kind == ACP_CHANNEL) && m.status == MORE_FOLLOWS;
+        if (link->more)
+            atomic_store_explicit(&e->tcp.more_follows, true, memory_order_relaxed);
         m.from = link->peer->slot;
         if (landing)
             e->up->landed(lane, link->peer, link, &m, f->payload, landed);

@@ -9,6 +9,8 @@ struct message;
 struct wire;
 
 void link_io_release(acp_engine *e); /* sends the frames that are held back */
+void link_io_flush(acp_lane *lane);  /* the same with the lock held */
+void link_io_ask_more(acp_engine *e); /* requests messages that peers hold back */
 void link_io_ask(acp_engine *e); /* a thread waits: requests the answers that may come later */
 /* Memory between these addresses may end: payloads lent from there are copied as they are now. With the lock held. */
 void link_io_take_in_all(acp_engine *e, const unsigned char *low, const unsigned char *high);
@@ -27,6 +29,10 @@ size_t link_io_turn(acp_engine *engine); /* bytes of the next turn of a long tra
 void link_io_uncork(acp_lane *lane, struct link *link); /* frames queued meanwhile go out */
 int link_io_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
                  uint64_t size);
+/* The same of a message that no answer follows. One of a stream may go out with the next ones: when a thread waits, here
+ * or there, or after STREAM_NS; so may one that `has_time`. */
+int link_io_send_mail(acp_lane *lane, struct link *link, const struct message *m, const void *payload, uint64_t size,
+                      bool has_time);
 /* An answer that a caller may wait for: if even the memory kept for answers is gone, the peer is lost. */
 void link_io_answer(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
                     uint64_t size);

@@ -36,7 +36,8 @@ struct progress_state {
     struct waiter *waiters;
     pthread_mutex_t waiters_lock;
     uint32_t looks;
-    uint64_t timer_at; /* time for which the timer is set; 0: not set */
+    uint64_t timer_at; /* time of the next tick; 0: none */
+    _Atomic uint64_t flush_at; /* time at which frames that are held back go out; 0: no time says that */
     _Atomic uint32_t unrung_words; /* words that threads wait for and some writers change without a ring */
     _Atomic bool crowded; /* more ranks here than processors for them */
 };

@@ -20,6 +20,7 @@ struct wire;
 #define LINK_COLORS (2 * ACP_COLORS)
 #define LISTENERS 6u /* loopback and the addresses that a row has room for */
 #define COMPANY_NS 40000u /* longest delay, ns, of a small frame, so that later ones can share its system call */
+#define STREAM_NS 1000000u /* the same of a message that no answer follows, if neither its receiver waits nor this process */
 
 /* Large blocks that are not in use, for all send queues of a process. */
 struct outbox_spares {
@@ -51,7 +52,9 @@ struct tcp_state {
     } cache;
     _Atomic uint32_t held_links; /* links with frames that are held back */
     _Atomic uint64_t held_at;    /* time of the first of these frames, ns */
+    uint32_t inputs;             /* times that a connection has brought something */
     _Atomic bool asked_later;    /* an answer may be later than a waiting caller can do with */
+    _Atomic bool more_follows;   /* a peer may hold back messages */
     struct wire **wires; /* connections, by number */
     uint32_t wire_room;
     _Atomic uint32_t wire_count;
