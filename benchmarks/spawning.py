@@ -7,7 +7,9 @@ job, all in turn: one group of so many children, and 32 groups of one, which Spa
 the other. The row after that has a program of ours on our side, that starts all of them by one call
 of `spawn_groups`. The last two are of a message to a child and back, once there is one. Children
 are workers: they say who they are and wait for work, while others are still started. Medians of the
-wall time inside the parent; its own start is not counted. `--other` names a Python with the other
+wall time inside the parent; its own start is not counted. Beside one group stands what nobody can
+do without who starts ranks by a launcher: `mpiexec` and `from mpi4py import MPI`, with the settings
+that our Spawn gives it. `--other` names a Python with the other
 MPI, by default the one of the environment beside this one. A slow figure is no error; a run that
 fails is.
 """
@@ -18,6 +20,7 @@ import itertools
 import os
 import re
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -26,7 +29,9 @@ from both import NAMES, pythons, surroundings
 from harness import Goal, Row, positive, print_environment, progress, table
 from jobs import LAUNCHER, JobError, launcher, run
 
-OF_MPI, SPAWN, AT_ONCE = "MPI's Spawn", "our Spawn", "spawn_groups"
+from acp_mpi.launch.macprun.hints import NO_NETWORK
+
+OF_MPI, SPAWN, AT_ONCE, ALONE = "MPI's Spawn", "our Spawn", "spawn_groups", "mpiexec alone"
 Goals = dict[str, float | None]
 CASES: dict[tuple[int, int], Goals] = {
     (1, 1): {SPAWN: 1.0},
@@ -140,8 +145,30 @@ def parent_of_all(groups: int, children: int) -> None:
                 acp.send("done", rank)
 
 
+def launch_alone(groups: int, children: int) -> None:
+    """Start ranks that import mpi4py by `mpiexec`, hear of all, print the seconds."""
+    child = "from mpi4py import MPI; print('here', flush=True); input()"
+    command = [launcher(sys.executable), "-n", str(children), sys.executable, "-P", "-c", child]
+    env = NO_NETWORK | os.environ
+    began = time.perf_counter()
+    with subprocess.Popen(
+        command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as ranks:
+        assert ranks.stdout is not None
+        check_alone([ranks.stdout.readline() for _ in range(children)])
+        print(f"seconds {time.perf_counter() - began:.6f}", flush=True)
+        ranks.terminate()
+
+
+def check_alone(heard: list[str]) -> None:
+    """Raise RuntimeError unless each rank has said that it is there."""
+    if heard != ["here\n"] * len(heard):
+        raise RuntimeError(f"the ranks of mpiexec said {heard}")
+
+
 TASKS: dict[str, Callable[..., None]] = {
     "start": parent,
+    "start alone": launch_alone,
     "start all": parent_of_all,
     "talk": parent_that_talks,
     "answer": answer,
@@ -150,7 +177,9 @@ TASKS: dict[str, Callable[..., None]] = {
 
 def once(python: str, way: str, task: str, *numbers: int) -> dict[str, float]:
     """Return the seconds that one run prints, by name; JobError if it did not come to its end."""
-    command = [launcher(python), "-n", "1", python, __file__, "--task", task]
+    command = [python, __file__, "--task", task]
+    if way != ALONE:
+        command = [launcher(python), "-n", "1", *command]
     env = os.environ | LAUNCHER | {"ACP_SPAWN": str(int(way == SPAWN))}
     output, status = run([*command, *map(str, numbers)], env, LIMIT)
     said = re.findall(r"^(\w*) ?seconds ([\d.]+)$", output, re.MULTILINE)
@@ -164,13 +193,14 @@ def compare(
     mpis: dict[str, str], groups: int, children: int, goals: Goals, rounds: int
 ) -> list[Row]:
     """Return the medians of our ways beside each MPI's own; all of them begin in turn."""
-    sides = list(itertools.product(mpis, (OF_MPI, *goals)))
+    alone = (ALONE,) if groups == 1 else ()
+    sides = list(itertools.product(mpis, (OF_MPI, *goals, *alone)))
     times: dict[tuple[str, str], list[float]] = {side: [] for side in sides}
     for number in range(rounds):
         progress(f"{groups} x {children}: round {number + 1} of {rounds}")
         first = number % len(sides)
         for mpi, way in sides[first:] + sides[:first]:
-            task = "start all" if way == AT_ONCE else "start"
+            task = {AT_ONCE: "start all", ALONE: "start alone"}.get(way, "start")
             times[mpi, way].append(once(mpis[mpi], way, task, groups, children)[""])
     medians = {side: statistics.median(each) for side, each in times.items()}
     what = f"{groups} group{'s' * (groups > 1)} of {children}, {{}} to the last first message"
@@ -179,12 +209,13 @@ def compare(
             what.format(way),
             "s",
             medians[mpi, way],
-            f"{NAMES[mpi]}'s Spawn",
-            medians[mpi, OF_MPI],
-            Goal(times=goal),
+            f"{NAMES[mpi]}'s {'mpiexec alone' if against == ALONE else 'Spawn'}",
+            medians[mpi, against],
+            Goal(times=None if against == ALONE else goal),
         )
         for mpi in mpis
         for way, goal in goals.items()
+        for against in (OF_MPI, *alone)
     ]
 
 
