@@ -90,6 +90,8 @@ def waitany(requests: Iterable[Request[T]], timeout: float | None = None) -> tup
                 return i, request.wait()
         with contextlib.ExitStack() as stack:
             parts = [part for _, request in waiting for part in request.parts()]
+            if any(request.done for _, request in waiting):  # another thread has ended it meanwhile
+                continue
             collectives = [
                 stack.enter_context(request.held())
                 for _, request in waiting

@@ -40,7 +40,7 @@ class Reception(threading.Thread):
     def __init__(self, server: Server) -> None:
         super().__init__(name="delegate-reception", daemon=True)
         self._server = server
-        self._clients: list[Client] = []
+        self._clients: dict[acp.Channel, Client] = {}  # by the channel that commands come by
         self.changed = os.eventfd(0, os.EFD_CLOEXEC)  # a rank may have left
 
     def run(self) -> None:
@@ -65,27 +65,28 @@ class Reception(threading.Thread):
                 except acp.PeerLostError:  # any rank's death ends a receive from whoever comes
                     self._refresh()
                 door = acp.irecv(tag=TAG)
-            for client in [client for client in self._clients if client.coming.done]:
-                self._hear(client)
-            parts = [door, *(client.coming for client in self._clients)]
-            if not any(part.done for part in parts):
-                try:
-                    _engine.wait_any("delegate", parts, [])
-                except acp.PeerLostError:  # its channel tells whose death it was
-                    self._refresh()
+            try:
+                if not self._clients:
+                    _engine.wait_any("delegate", [door], [])
+                elif channel := _engine.select_or([*self._clients], door):
+                    self._hear(self._clients[channel])
+            except acp.PeerLostError:  # its channel tells whose death it was
+                self._refresh()
 
     def _take_in(self, rank: int) -> None:
-        known = any(client.rank == rank for client in self._clients)
-        if not is_of_other_node(rank):
-            self._clients.append(Client(rank))
+        known = any(client.rank == rank for client in self._clients.values())
+        if is_of_other_node(rank) and known:  # two delegates may have called each other
+            return
+        client = Client(rank)
+        self._clients[client.back] = client
+        if is_of_other_node(rank):
+            self._server.nodes.meet(client)
+        else:
             self._server.meet(rank)
-        elif not known:  # two delegates may have called each other
-            self._clients.append(Client(rank))
-            self._server.nodes.meet(self._clients[-1])
 
     def _give_up(self) -> None:
         """Let go of ranks whose ends have not been heard of yet: nothing waits for them."""
-        for client in self._clients:
+        for client in self._clients.values():
             if not is_of_other_node(client.rank):
                 self._server.lose(client.rank, "has ended")
                 self._server.forget(client)
@@ -97,9 +98,9 @@ class Reception(threading.Thread):
 
     def _hear(self, client: Client) -> None:
         try:
-            heard = client.hear()
+            heard = client.hear(0.0)
         except acp.Error as reason:  # it has closed, or died
-            self._clients.remove(client)
+            del self._clients[client.back]
             client.close()
             if is_of_other_node(client.rank):
                 self._server.part_from_other(client)
@@ -108,7 +109,9 @@ class Reception(threading.Thread):
                 self._server.forget(client)
             else:
                 self._server.lose(client.rank, "has closed its delegate")
-                if any(other.rank == client.rank for other in self._clients):  # and come again
+                if any(
+                    other.rank == client.rank for other in self._clients.values()
+                ):  # and come again
                     self._server.meet(client.rank)
             os.eventfd_write(self.changed, 1)
             return

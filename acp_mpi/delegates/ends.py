@@ -20,11 +20,11 @@ class Ends:
         here = _engine.rank()
         self.rank = rank
         self.there = acp.Channel(here, rank, size=SIZE, slots=SLOTS)
-        self._back = acp.Channel(rank, here, size=SIZE, slots=SLOTS)
+        self.back = acp.Channel(rank, here, size=SIZE, slots=SLOTS)
         self._frame = bytearray(SIZE)
+        self.coming: acp.Request[Any] | None = None  # of the next frame, where others wait for it
         self._listener = Listener()
         self._turn = threading.Lock()
-        self.coming: acp.Request[Any] = self._back.irecv(self._frame)
 
     def say(self, data: Iterable[bytes]) -> None:
         """Send frames, with none of another thread between them; wait for nobody."""
@@ -35,14 +35,20 @@ class Ends:
                 except TimeoutError:  # no room: the other end is busy, or stopped
                     self.there.isend(frame)
 
+    def expect(self) -> acp.Request[Any]:
+        """Return a request of the next frame."""
+        if self.coming is None:
+            self.coming = self.back.irecv(bytearray(SIZE))
+        return self.coming
+
     def hear(self, timeout: float | None = None) -> tuple[int, int, Any] | None:
-        """Take in the next frame, and expect another; None: more belong to it."""
-        self.coming.wait(timeout)
-        said = self._listener.hear(self._frame)
-        self.coming = self._back.irecv(self._frame)
-        return said
+        """Take in the next frame; None: more belong to it."""
+        if self.coming is None:
+            return self._listener.hear(self.back.recv(self._frame, timeout))
+        frame, self.coming = self.coming.wait(timeout), None
+        return self._listener.hear(frame)
 
     def close(self) -> None:
         """Close both."""
         self.there.close()
-        self._back.close()
+        self.back.close()

@@ -23,7 +23,7 @@ _ROOM = SIZE - _HEAD.size
 
 def frames(number: int, kind: int, x: Any) -> Sequence[bytes]:
     """Return the frames of what is said about command `number`."""
-    data = pickle.dumps(x, 5)
+    data = b"" if x is None else pickle.dumps(x, 5)
     if len(data) <= _ROOM:
         return (_HEAD.pack(number, kind, len(data)) + data,)
     if len(data) > MOST:
@@ -75,7 +75,7 @@ class Listener:
         if self._pieces:
             data, self._pieces = b"".join([*self._pieces, data]), []
         try:
-            return number, kind, pickle.loads(data)
+            return number, kind, pickle.loads(data) if data else None
         except Exception as error:  # of a class of the program
             return number, FAILED, error
 

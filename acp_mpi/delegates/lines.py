@@ -155,13 +155,19 @@ class Channels(Line):
         super().__init__()
         self.rank = rank
         self._ends = Ends(rank)
-        self._reads = False
+        self._reads = self._shared = False
         acp.send((_engine.rank(), list(map(os.path.abspath, sys.path))), dest=rank, tag=TAG)
 
     @property
     def coming(self) -> acp.Request[Any] | None:
-        """The next answer."""
-        return self._ends.coming
+        """The next answer; a thread that reads shares that from the next one on."""
+        with self._changed:
+            while self._reads and self._ends.coming is None:
+                if not self._shared:
+                    self._shared = True
+                    self._say(next(self._numbers), ("ping", None, ()))
+                self._changed.wait()
+            return self._ends.expect()
 
     def _say(self, number: int, x: Any) -> None:
         self._ends.say(frames(number, COMMAND, x))
@@ -185,6 +191,9 @@ class Channels(Line):
         finally:
             self._changed.acquire()
             self._reads = False
+            if self._shared:
+                self._ends.expect()
+                self._shared = False
             self._changed.notify_all()
         if said is not None:
             self._heard(*said)

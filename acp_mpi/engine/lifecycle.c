@@ -177,17 +177,18 @@ void acp_engine_row(const acp_engine *e, uint8_t row[ACP_ROW_SIZE])
 
 /* Are there more ranks here than processors for them? Then a polling rank takes one from another. Each rank may be
  * bound to one of its own. */
-static bool crowded(const acp_engine *e)
+static bool crowded(acp_engine *e)
 {
     cpu_set_t all, set;
     uint32_t count, asleep = 0;
     const uint32_t *mates = rank_table_mates(e, &count);
     CPU_ZERO(&all);
-    for (uint32_t i = 0; i < count && count - asleep > (uint32_t)CPU_COUNT(&all); i++)
+    for (uint32_t i = 0; i < count && count > (uint32_t)CPU_COUNT(&all); i++)
         if (rank_table_service(e, mates[i])) /* it sleeps */
             asleep++;
         else if (sched_getaffinity((pid_t)rank_table_row(e, mates[i]).pid, sizeof set, &set) == 0)
             CPU_OR(&all, &all, &set);
+    e->progress.packed = count > (uint32_t)CPU_COUNT(&all);
     return count - asleep > (uint32_t)CPU_COUNT(&all);
 }
 

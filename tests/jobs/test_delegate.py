@@ -369,6 +369,30 @@ def test_a_full_disk_leaves_nothing_behind(passes, folder):
         subprocess.run(["umount", str(folder)], check=True)
 
 
+def wait_in_two_ways(folder):
+    """One thread waits for a command, another for the first of several requests."""
+    acp.init()
+    d = the_delegate()
+    for round in range(20):
+        gate = Path(folder, f"{round}")
+        slow, never = blocked(d, gate), acp.irecv(source=acp.rank(), tag=round)
+        with ThreadPoolExecutor() as pool:
+            waiting = pool.submit(slow.wait, PATIENCE)
+            if round % 2:
+                launch.until(lambda: d._line._reads)
+            for _ in range(20):
+                assert acp.waitany([never, slow, d.ping()], PATIENCE) == (2, None)
+            gate.touch()
+            waiting.result(PATIENCE)
+        acp.send(round, dest=acp.rank(), tag=round)
+        assert never.wait(PATIENCE) == round
+    acp.finalize()
+
+
+def test_threads_wait_for_one_command_and_for_the_first_of_several(passes, folder):
+    passes(launch.program(wait_in_two_ways, folder), {"ACP_MPI": "0"})
+
+
 def bound_copies(folder):
     import numpy as np
 

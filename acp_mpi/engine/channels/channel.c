@@ -10,8 +10,10 @@
 #include "memory/heap.h"
 #include "memory/transaction.h"
 #include "messages/mailbox.h"
+#include "messages/recv_wait.h"
 #include "operations/any_source.h"
 #include "peers/peer.h"
+#include "peers/rank_table.h"
 #include "progress/doorbell.h"
 #include "progress/progress.h"
 #include "progress/wait.h"
@@ -200,6 +202,7 @@ struct channel_wait {
     uint32_t count, which;
     enum acp_channel_event event;
     uint64_t thread; /* takes the turn, too; 0: does not want it */
+    acp_request *also; /* ends the wait, too; NULL: none */
     bool mine, armed;
     int rc;
 };
@@ -214,7 +217,8 @@ static bool look_at_ends(struct channel_wait *w)
             return true;
         }
     }
-    return false;
+    w->which = w->also ? w->count : w->which;
+    return w->also && recv_wait_done(w->also);
 }
 
 bool channel_turn_try(acp_channel *c, uint64_t turn)
@@ -261,6 +265,8 @@ static void watch_other_ends(acp_engine *e, const void *whom)
         peer_watch(e, w->ends[i]->peer);
         link_watch(e, w->ends[i]->peer, FLOW_COLOR);
     }
+    if (w->also)
+        recv_wait_watch(e, w->also);
 }
 
 /* A store of the other end may end the wait: else a note may need this thread as leader. */
@@ -269,11 +275,13 @@ static bool looks_pay(const acp_channel *c)
     return c->met && c->way != CHANNEL_FAR && !peers_apart(c->engine);
 }
 
-/* Yields where the other end may need this processor. */
+/* Yields where the other end, or a service, may need this processor. */
 static bool comes_soon(struct channel_wait *w)
 {
     const acp_channel *c = w->ends[0];
-    bool crowded = c->engine->progress.crowded;
+    const acp_engine *e = c->engine;
+    bool service = rank_table_service(e, e->self) || rank_table_service(e, c->peer->slot);
+    bool crowded = e->progress.crowded || (e->progress.packed && service);
     for (uint32_t i = crowded ? YIELDS : LOOKS; i && looks_pay(c); i--) {
         if (crowded)
             sched_yield();
@@ -523,9 +531,12 @@ int acp_channel_await(acp_channel *c, enum acp_channel_event event, int64_t time
     return rc == ACP_OK ? w.rc : rc;
 }
 
-int acp_channel_select(acp_channel *const *ends, uint32_t count, uint32_t from, int64_t timeout_ns, uint32_t *which)
+int acp_channel_select(acp_channel *const *ends, uint32_t count, uint32_t from, acp_request *also, int64_t timeout_ns,
+                       uint32_t *which)
 {
-    struct channel_wait w = {.ends = ends, .count = count, .which = from % count};
+    struct channel_wait w = {.ends = ends, .count = count, .which = from % count, .also = also};
+    if (also)
+        recv_wait_attend(also);
     int rc = ends_await(&w, timeout_ns, ACP_DOING_RECEIVE);
     *which = w.which;
     return rc;

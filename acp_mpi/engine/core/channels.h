@@ -6,6 +6,7 @@
 #define ACP_CHANNELS_H
 
 #include "core/engine.h"
+#include "core/messages.h"
 
 typedef struct acp_channel acp_channel;
 typedef struct acp_channel_op acp_channel_op; /* a send or receive that goes on beside the program */
@@ -79,7 +80,9 @@ bool acp_channel_is_far(const acp_channel *end); /* a sender by link: acp_channe
 /* Waits until a call would not (the result of acp_channel_state; with the turn: for the next piece), both ends know each
  * other, or every message that this end has sent has gone back. */
 int acp_channel_await(acp_channel *end, enum acp_channel_event event, int64_t timeout_ns);
-int acp_channel_select(acp_channel *const *ends, uint32_t count, uint32_t from, int64_t timeout_ns, uint32_t *which);
+/* `also`: a receive that ends the wait, too; `which` is `count` then. NULL: none. */
+int acp_channel_select(acp_channel *const *ends, uint32_t count, uint32_t from, acp_request *also, int64_t timeout_ns,
+                       uint32_t *which);
 
 /* Begins a send of `size` bytes, or a receive of at most that; they end in order, and before a call that waits. `data`
  * stays the engine's until it is done. NULL: no memory. */

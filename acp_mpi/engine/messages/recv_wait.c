@@ -43,6 +43,13 @@ static bool follow(acp_request *r)
     return r->entry && mailbox_entry_state(r->entry) == ENTRY_FILLING && recv_follow(r);
 }
 
+bool recv_wait_done(acp_request *r)
+{
+    while (follow(r))
+        ;
+    return acp_request_done(r);
+}
+
 static bool one_done(struct request_wait *w)
 {
     if (w->want)
@@ -61,6 +68,14 @@ static void attend(const acp_request *r, enum entry_attention attention)
 {
     if (r->entry && r->era == r->engine->mail.era)
         mailbox_set_attention(r->entry, attention);
+}
+
+void recv_wait_attend(acp_request *r)
+{
+    if (!r->entry || r->entry->attention == ATTENTION_SLEEPS)
+        return;
+    attend(r, ATTENTION_SLEEPS);
+    membarrier_all(); /* a store after the next look finds the attention */
 }
 
 static bool stands(void *context)
@@ -204,14 +219,19 @@ struct mail_awaited {
     bool collectives; /* others may end it, too */
 };
 
+void recv_wait_watch(acp_engine *e, const acp_request *r)
+{
+    if (r->any)
+        any_source_watch(e, r->among);
+    else if (r->peer)
+        flow_watch(e, r->peer);
+}
+
 static void watch_peers(acp_engine *e, const void *whom)
 {
     const struct mail_awaited *a = whom;
     for (uint32_t i = 0; i < a->count; i++)
-        if (a->requests[i]->any)
-            any_source_watch(e, a->requests[i]->among);
-        else if (a->requests[i]->peer)
-            flow_watch(e, a->requests[i]->peer);
+        recv_wait_watch(e, a->requests[i]);
 }
 
 /* The end of a rank that is named ends the request itself. */

@@ -13,4 +13,9 @@ int recv_wait_until(acp_engine *e, bool (*ready)(void *), void *context, int64_t
 int recv_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count, bool (*over)(void *),
                   void *context, bool collectives, acp_doing doing, int64_t timeout_ns);
 
+/* For another wait that a receive ends, too: its message rings from now on; is it done; deaths of its senders count. */
+void recv_wait_attend(acp_request *request);
+bool recv_wait_done(acp_request *request);
+void recv_wait_watch(acp_engine *e, const acp_request *request);
+
 #endif

@@ -116,13 +116,21 @@ def select(channels: Iterable[Channel], timeout: float | None = None) -> Channel
     A receive from it returns at once, or raises. An end whose sender has closed it is returned once and then left out;
     EndOfChannel when that is so for all. TimeoutError after `timeout` seconds.
     """
+    return selected(list(channels), None, nanoseconds(timeout, "select"))
+
+
+def select_or(channels: list[Channel], Request also) -> Channel | None:
+    """Do the same; return None when a receive is done."""
+    return selected(channels, also, ACP_FOREVER)
+
+
+cdef Channel selected(list listed, Request also, int64_t limit):
     global select_turn
-    cdef int64_t limit = nanoseconds(timeout, "select")
     cdef acp_channel **all_ends
+    cdef acp_request *request = NULL
     cdef uint32_t which = 0, n, i
     cdef int rc
     cdef Channel c
-    listed = list(channels)
     for each in listed:
         if not isinstance(each, Channel):
             raise TypeError(f"select: {each!r:.60} is no Channel")
@@ -136,18 +144,28 @@ def select(channels: Iterable[Channel], timeout: float | None = None) -> Channel
     all_ends = <acp_channel **><void *>PyByteArray_AS_STRING(room)
     for i in range(n):
         all_ends[i] = (<Channel>open_ones[i]).end
+    if also is not None:
+        if also.here():
+            return None
+        request = also.request
     acp_engine_enter(engine)
     cdef acp_engine *e = engine
     select_turn += 1
     i = select_turn
-    rc = acp_channel_select(all_ends, n, i, 0, &which)
+    rc = acp_channel_select(all_ends, n, i, request, 0, &which)
     if rc == ACP_E_TIMEOUT and limit:
+        if also is not None:
+            also.waiting += 1
         with nogil:
-            rc = acp_channel_select(all_ends, n, i, limit, &which)
+            rc = acp_channel_select(all_ends, n, i, request, limit, &which)
+        if also is not None:
+            also.waiting -= 1
     acp_engine_exit(e)
     if rc == ACP_E_TIMEOUT:
         raise TimeoutError(f"select: nothing came on {n} channels within the given time; give more time, or none at all")
     ended("select", rc)
+    if which == n:
+        return None
     c = open_ones[which]
     c.over = acp_channel_state(c.end) == ACP_E_LEFT
     return c

@@ -38,7 +38,7 @@ cdef extern from "core/channels.h" nogil:
     int acp_channel_state(acp_channel *)
     bint acp_channel_is_far(acp_channel *)
     int acp_channel_await(acp_channel *, acp_channel_event, int64_t)
-    int acp_channel_select(acp_channel **, uint32_t, uint32_t, int64_t, uint32_t *)
+    int acp_channel_select(acp_channel **, uint32_t, uint32_t, acp_request *, int64_t, uint32_t *)
     void acp_channel_look_at(acp_channel *, acp_channel_look *)
     ctypedef struct acp_channel_op
     acp_channel_op *acp_channel_begin(acp_channel *, void *, uint64_t)

@@ -40,6 +40,7 @@ struct progress_state {
     _Atomic uint64_t flush_at; /* time at which frames that are held back go out; 0: no time says that */
     _Atomic uint32_t unrung_words; /* words that threads wait for and some writers change without a ring */
     _Atomic bool crowded; /* more ranks here than processors for them */
+    _Atomic bool packed;  /* the same, with services, which mostly sleep */
 };
 
 #endif
