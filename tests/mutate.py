@@ -1,15 +1,17 @@
 """Change the engine in one place, and see whether a test in C notices: `make mutate`.
 
-    python tests/mutate.py [--entries] [--changed BASE] [--random N [--seed S]] [--only WORD]
+    python tests/mutate.py [--entries] [--only WORD] [--changed BASE]
+        [--random N [--after M] [--seed S]]
 
-Without an option: the entries, and 100 changes drawn anew each day. What is planted:
+Without an option: the entries, and 100 changes that are drawn. What is planted:
 
 - the entries of tests/mutation/entries.toml: a function, a text in it, what it becomes, and the
   tests each of which must notice; an entry that does not apply to one place any more ends the run;
 - operators (off by one, a comparison or condition negated, a check skipped, a fence or an order of
-  memory dropped) on the lines that have changed since BASE, and on as many others as are asked for,
-  drawn from the lines that tests run. The tests are those that run the line, first those
-  that run little else.
+  memory dropped) on the lines that have changed since BASE, and on N that are drawn. The draw
+  ranks all changes by their function and line, so that it stays as it is when other lines change;
+  `--random 60 --after 40` goes on where `--random 40` has ended. The tests are those that run the
+  line, first those that run little else.
 
 The rate is printed, and what has survived. That is a failure, unless entries.toml says with the
 reason that the change changes nothing.
@@ -18,8 +20,6 @@ reason that the change changes nothing.
 from __future__ import annotations
 
 import argparse
-import datetime
-import random
 import re
 import subprocess
 import sys
@@ -44,9 +44,15 @@ NOTICED, SURVIVED, EQUIVALENT, NO_C, NOT_RUN = (
 class Trial:
     """What becomes of mutants, of which several are planted at once."""
 
-    def __init__(self, engine: build.Engine, cover: build.Coverage, effort: float) -> None:
+    def __init__(
+        self,
+        engine: build.Engine,
+        cover: build.Coverage,
+        effort: float,
+        equivalents: dict[tuple[str, str, str], str],
+    ) -> None:
         self.engine, self.cover, self.effort = engine, cover, effort
-        self.equivalents = source.equivalents()
+        self.equivalents = equivalents
 
     def run(self, mutant: Mutant) -> tuple[str, str]:
         """Return what has become of it, and by which tests, or why."""
@@ -110,12 +116,6 @@ def changed_lines(base: str) -> dict[Path, set[int]]:
     return found
 
 
-def drawn(cover: build.Coverage, count: int, seed: int) -> list[Mutant]:
-    """Return so many mutants of lines that tests run."""
-    possible = [m for file in source.files() for m in source.operated(file) if cover.tests(m)]
-    return random.Random(seed).sample(possible, min(count, len(possible)))
-
-
 def report(title: str, trial: Trial, mutants: Iterable[Mutant], say_all: bool) -> int:
     """Try them, print what came of it; how many have survived."""
     start, mutants = time.monotonic(), list(mutants)
@@ -149,16 +149,14 @@ def main() -> int:
         "--changed", metavar="BASE", help="lines that have changed since that commit"
     )
     parser.add_argument(
-        "--random", metavar="N", type=int, help="as many, of all lines that tests run"
+        "--random", metavar="N", type=int, default=0, help="the first N that are drawn"
     )
     parser.add_argument(
-        "--seed",
-        type=int,
-        default=datetime.date.today().toordinal(),
-        help="of these (today's date)",
+        "--after", metavar="M", type=int, default=0, help="of these not the first M (0)"
     )
+    parser.add_argument("--seed", metavar="S", type=int, default=1, help="of the draw (1)")
     parser.add_argument(
-        "--only", metavar="WORD", help="entries whose description or function has it"
+        "--only", metavar="WORD", default="", help="those whose description or function has it"
     )
     parser.add_argument(
         "--effort", type=float, default=60.0, help="seconds of tests for one change (60)"
@@ -169,11 +167,12 @@ def main() -> int:
         arguments.entries, arguments.random = True, 100
     by_line = arguments.changed or arguments.random
     try:
-        written = source.entries()
+        written, possible = source.entries(), source.candidates()
+        equivalents = source.equivalents(possible)
         lines = changed_lines(arguments.changed) if arguments.changed else {}
         engine = build.Engine("plain", "-O1")
-        cover = build.coverage() if by_line else build.Coverage({}, {})
-        trial = Trial(engine, cover, arguments.effort)
+        cover = build.coverage(engine) if by_line else build.Coverage({}, {})
+        trial = Trial(engine, cover, arguments.effort, equivalents)
     except subprocess.CalledProcessError as error:
         print(f"mutate: {error.stderr.strip()}", file=sys.stderr)
         return 2
@@ -181,21 +180,19 @@ def main() -> int:
         print(f"mutate: {error}", file=sys.stderr)
         return 2
     survived = 0
-    if arguments.entries or arguments.only:
-        word = arguments.only or ""
-        some = [m for m in written if word in m.what or word in m.function]
-        survived += report("entries", trial, some, True)
+
+    def tried(title: str, mutants: list[Mutant], say_all: bool) -> int:
+        some = [m for m in mutants if arguments.only in m.what or arguments.only in m.function]
+        return report(title, trial, some, say_all)
+
+    if arguments.entries or not by_line:
+        survived += tried("entries", written, True)
     if arguments.changed:
-        some = [
-            m
-            for file, numbers in lines.items()
-            if file.exists()
-            for m in source.operated(file, numbers)
-        ]
-        survived += report(f"changed since {arguments.changed}", trial, some, arguments.verbose)
+        some = [m for m in possible if m.line in lines.get(m.file, ())]
+        survived += tried(f"changed since {arguments.changed}", some, arguments.verbose)
     if arguments.random:
-        some = drawn(cover, arguments.random, arguments.seed)
-        survived += report(f"random, seed {arguments.seed}", trial, some, arguments.verbose)
+        some = source.drawn(possible, arguments.random, arguments.seed)[arguments.after :]
+        survived += tried(f"random, seed {arguments.seed}", some, arguments.verbose)
     return 1 if survived else 0
 
 

@@ -54,8 +54,7 @@ def test_operators_change_code_and_nothing_else(engine):
         "return a;",
     }
     assert {m.function for m in source.operated(engine)} == {"f"}
-    assert [m.line for m in source.operated(engine, {6})] == [6]
-    (mutant,) = source.operated(engine, {6})
+    (mutant,) = (m for m in source.operated(engine) if m.line == 6)
     assert mutant.apply() == CODE.replace("return a + 1;", "return a;")
 
 
@@ -83,19 +82,48 @@ def test_an_entry_that_does_not_apply_is_named(engine, there):
 
 def test_what_is_written_down_applies_to_the_engine_as_it_is():
     assert source.entries()
-    assert source.equivalents()
+    assert source.equivalents(source.candidates())
 
 
 def test_what_changes_nothing_is_known_by_its_line(engine):
-    (mutant,) = source.operated(engine, {6})
+    (mutant,) = (m for m in source.operated(engine) if m.line == 6)
     known = {(mutant.function, *mutant.lines()): "nobody looks"}
-    assert source.equivalents() == known
+    assert source.equivalents(source.candidates()) == known
     engine.write_text(CODE.replace("/* a + 1 */", "/* one more */"))
-    (mutant,) = source.operated(engine, {6})
-    assert source.equivalents() == known == {(mutant.function, *mutant.lines()): "nobody looks"}
+    assert source.equivalents(source.candidates()) == known
     engine.write_text(CODE.replace("a + 1;", "a + 2;"))
-    with pytest.raises(source.StaleEntryError, match="'f' has the line 'return a"):
-        source.equivalents()
+    with pytest.raises(source.StaleEntryError, match="'f' does the line 'return a"):
+        source.equivalents(source.candidates())
+
+
+def test_what_changes_nothing_is_what_an_operator_makes(engine):
+    source.ENTRIES.write_text(TABLE.replace("return a; /", "return b; /"))
+    with pytest.raises(source.StaleEntryError, match="'f' does .* become 'return b;'"):
+        source.equivalents(source.candidates())
+
+
+def _draw(count, seed=1):
+    return [(m.what, *m.lines()) for m in source.drawn(source.candidates(), count, seed)]
+
+
+def test_lines_that_come_or_go_elsewhere_leave_a_draw_as_it_is(engine):
+    again = "    if (a <= b)\n        a++;\n"
+    more = CODE.replace("    return s", again + again + "    return s")
+    engine.write_text(more)
+    before = _draw(100)
+    assert len(before) == 8
+    engine.write_text("int two(int c)\n{\n    return c == 1;\n}\n" + more)
+    after = _draw(100)
+    assert len(after) == 9
+    assert [m for m in after if "c == 1" not in m[1]] == before
+    engine.rename(engine.with_name("b.h"))
+    assert _draw(100) == after
+
+
+def test_a_draw_goes_on_where_a_shorter_one_ends_and_has_a_seed(engine):
+    assert _draw(2) == _draw(4)[:2]
+    assert sorted(_draw(4)) == sorted(_draw(4, seed=2))
+    assert any(_draw(4) != _draw(4, seed=seed) for seed in range(2, 9))
 
 
 def _git(top, *words):

@@ -22,6 +22,7 @@ from .source import SOURCES, TOP, Mutant, files
 
 TESTS = TOP / "tests" / "engine"
 CACHE = TOP / "build" / "mutate"
+LEAVING = Path(__file__).with_name("leaving.h")
 JOBS = len(os.sched_getaffinity(0))
 COVERED = 900.0  # seconds that a test has while what it runs is counted
 PATIENCE = 20.0  # seconds that a test has beside ten times of what it takes
@@ -123,7 +124,7 @@ class Planted:
             if str(mutant.file) not in engine.needs[output]:
                 continue
             of_test = output.parent.name == "plain"  # built when it is linked
-            own = folder / ("tests" if of_test else "engine") / output.name
+            own = folder / ("tests" if of_test else "objects") / output.name
             own.parent.mkdir(exist_ok=True)
             command = [w.replace(near, far).replace(str(output), str(own)) for w in words]
             self._rebuilt[str(output)] = str(own)
@@ -159,10 +160,10 @@ class Planted:
         return fails
 
 
-def _digest(test: str) -> str:
+def _digest(engine: Engine, test: str) -> str:
     digest = hashlib.sha256()
-    own = _sources()[test]
-    for file in [*files(), *sorted(TESTS.rglob("*.h")), TESTS / "Makefile", own]:
+    own = sorted(map(Path, engine.needs[engine.program(test).with_suffix(".o")]))
+    for file in [*files(), TESTS / "Makefile", LEAVING, *own]:
         digest.update(str(file).encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
 
@@ -186,15 +187,15 @@ class Coverage:
         return self.by_line.get((str(mutant.file.relative_to(TOP)), mutant.line), [])
 
 
-def coverage() -> Coverage:
+def coverage(plain: Engine) -> Coverage:
     """Measure it, or take what was measured of those tests of which no source has changed since."""
     kept = CACHE / "coverage.json"
     found = json.loads(kept.read_text()) if kept.exists() else {}
     tests = sorted(_sources())
-    now = {test: _digest(test) for test in tests}
+    now = {test: _digest(plain, test) for test in tests}
     stale = [t for t in tests if t not in found or found[t]["digest"] != now[t]]
     if stale:
-        engine = Engine("coverage", "-O1 --coverage")
+        engine = Engine("coverage", f"-O1 --coverage -include {LEAVING}")
         with ThreadPoolExecutor(JOBS) as pool:
             each = {pool.submit(_cover, engine, test): test for test in stale}
             for done in as_completed(each):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 TOP = Path(__file__).resolve().parents[2]
-SOURCES = TOP / "acp_mpi"
+SOURCES = TOP / "acp_mpi" / "engine"
 ENTRIES = Path(__file__).with_name("entries.toml")
 
 
@@ -65,9 +67,8 @@ _DEFINITION = re.compile(
 
 
 def files() -> list[Path]:
-    """Return all files in C that the library is made of."""
-    found = (p for kind in ("*.c", "*.h") for p in SOURCES.rglob(kind))
-    return sorted(p for p in found if p.name not in ("_engine.c", "_system.c"))
+    """Return all files in C that the engine is made of."""
+    return sorted(p for kind in ("*.c", "*.h") for p in SOURCES.rglob(kind))
 
 
 def functions(file: Path) -> list[Function]:
@@ -125,24 +126,6 @@ def _table() -> dict[str, Any]:
     return tomllib.loads(ENTRIES.read_text())
 
 
-def equivalents() -> dict[tuple[str, str, str], str]:
-    """Return why some changes change nothing, by function, line and what becomes of it."""
-    found: dict[tuple[str, str, str], str] = {}
-    lines: dict[str, set[str]] = {}
-    for f in (f for file in files() for f in functions(file)):
-        text = f.file.read_text()[f.start : f.end]
-        lines.setdefault(f.name, set()).update(_code(x) for x in text.split("\n"))
-    for e in _table().get("equivalent", []):
-        key = (e["function"], _code(e["line"]), _code(e["becomes"]))
-        if key[1] not in lines.get(key[0], set()):
-            raise StaleEntryError(
-                f"{ENTRIES.name}: no function named {key[0]!r} has the line {key[1]!r}; "
-                f"correct or drop what is said to change nothing"
-            )
-        found[key] = e["reason"]
-    return found
-
-
 # Each: its name, what it looks for, and what that becomes, where {} is what it was.
 _OPERATORS = [
     ("off by one", r"(?<=[\w)\]]) <= ", " < "),
@@ -186,19 +169,50 @@ def _whole(line: str, match: re.Match[str]) -> int:
     return end
 
 
-def operated(file: Path, lines: set[int] | None = None) -> Iterator[Mutant]:
-    """Yield what the operators make of a file, or of certain lines of it."""
+def operated(file: Path) -> Iterator[Mutant]:
+    """Yield what the operators make of a file."""
     text = file.read_text()
     blank = _blank(text)
     for f in functions(file):
         at = text.index("{", f.start)
         number = text.count("\n", 0, at) + 1
         for line in blank[at : f.end].split("\n"):
-            if lines is None or number in lines:
-                for name, pattern, becomes in OPERATORS:
-                    for m in pattern.finditer(line):
-                        start, end = at + m.start(), at + _whole(line, m)
-                        now = becomes.replace("{}", text[start:end])
-                        yield Mutant(file, f.name, start, end, now, number, name)
+            for name, pattern, becomes in OPERATORS:
+                for m in pattern.finditer(line):
+                    start, end = at + m.start(), at + _whole(line, m)
+                    now = becomes.replace("{}", text[start:end])
+                    yield Mutant(file, f.name, start, end, now, number, name)
             at += len(line) + 1
             number += 1
+
+
+def candidates() -> list[Mutant]:
+    """Return all that the operators make of the engine."""
+    return [mutant for file in files() for mutant in operated(file)]
+
+
+def drawn(possible: list[Mutant], count: int, seed: int) -> list[Mutant]:
+    """Return as many of them; other lines that come or go change nothing of the order."""
+    equal: Counter[tuple[str, ...]] = Counter()
+    ranked = []
+    for mutant in possible:
+        key = (mutant.what, mutant.function, *mutant.lines())
+        rank = hashlib.sha256(repr((seed, *key, equal[key])).encode()).digest()
+        equal[key] += 1
+        ranked.append((rank, mutant))
+    return [mutant for _, mutant in sorted(ranked, key=lambda pair: pair[0])[:count]]
+
+
+def equivalents(possible: list[Mutant]) -> dict[tuple[str, str, str], str]:
+    """Return why some of them change nothing, by function, line and what becomes of it."""
+    known = {(m.function, *m.lines()) for m in possible}
+    found: dict[tuple[str, str, str], str] = {}
+    for e in _table().get("equivalent", []):
+        key = (e["function"], _code(e["line"]), _code(e["becomes"]))
+        if key not in known:
+            raise StaleEntryError(
+                f"{ENTRIES.name}: in no function named {key[0]!r} does the line {key[1]!r} become "
+                f"{key[2]!r}; correct or drop what is said to change nothing"
+            )
+        found[key] = e["reason"]
+    return found
