@@ -98,7 +98,7 @@ def test_what_changes_nothing_is_known_by_its_line(engine):
 
 def test_what_changes_nothing_is_what_an_operator_makes(engine):
     source.ENTRIES.write_text(TABLE.replace("return a; /", "return b; /"))
-    with pytest.raises(source.StaleEntryError, match="'f' does .* become 'return b;'"):
+    with pytest.raises(source.StaleEntryError, match=r"'f' does .* become 'return b;'"):
         source.equivalents(source.candidates())
 
 

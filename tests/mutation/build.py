@@ -183,8 +183,13 @@ class Coverage:
         return PATIENCE + 10 * self.seconds.get(test, 6.0)
 
     def tests(self, mutant: Mutant) -> list[str]:
-        """Return those that run its line, first those that run little else."""
-        return self.by_line.get((str(mutant.file.relative_to(TOP)), mutant.line), [])
+        """Return those that run its line, first those that run little else.
+
+        Of a statement of several lines gcov may count another one.
+        """
+        file, line = str(mutant.file.relative_to(TOP)), mutant.line
+        near = (self.by_line.get((file, n)) for n in (line, line + 1, line - 1))
+        return next(filter(None, near), [])
 
 
 def coverage(plain: Engine) -> Coverage:

@@ -180,8 +180,9 @@ def operated(file: Path) -> Iterator[Mutant]:
             for name, pattern, becomes in OPERATORS:
                 for m in pattern.finditer(line):
                     start, end = at + m.start(), at + _whole(line, m)
-                    now = becomes.replace("{}", text[start:end])
-                    yield Mutant(file, f.name, start, end, now, number, name)
+                    if blank.count("(", start, end) == blank.count(")", start, end):
+                        now = becomes.replace("{}", text[start:end])
+                        yield Mutant(file, f.name, start, end, now, number, name)
             at += len(line) + 1
             number += 1
 

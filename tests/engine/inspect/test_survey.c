@@ -2,6 +2,9 @@
  * be looked at while others change it. */
 #include "cluster/mailing.h"
 #include "containers/container.h"
+#include "containers/list_call.h"
+#include "containers/map.h"
+#include "containers/map_slots.h"
 #include "core/engine_state.h"
 #include "core/method.h"
 #include "inspect/heap_walk.h"
@@ -32,19 +35,30 @@ static void give(acp_lane *lane, acp_ga_t ga)
     CHECK(rc == ACP_OK);
 }
 
-/* A vector with room for so many words. */
-static acp_ga_t vector(acp_lane *lane, uint64_t words)
+static struct acp_call call(acp_lane *lane, struct acp_call c, const void *in, uint64_t size)
 {
-    const struct container_plan plan = {{8}};
     acp_handle_t pending = 0;
-    struct acp_call c = {.method = METHOD_CREATE, .a = KIND_VECTOR, .in = &plan,
-                         .in_size = sizeof plan,
-                         .object = acp_post(lane->engine, acp_rank(lane->engine))};
+    c.in = in;
+    c.in_size = size;
     CHECK(acp_container_call(lane, &c, &pending) == ACP_OK && !pending);
-    struct acp_call r = {.method = METHOD_SEQUENCE_RESERVE, .object = c.result[0],
-                         .a = c.result[1], .b = words};
-    CHECK(acp_container_call(lane, &r, &pending) == ACP_OK && !pending);
-    return c.result[0];
+    return c;
+}
+
+/* A call of it, without the method. */
+static struct acp_call create(acp_lane *lane, uint64_t kind, struct container_plan plan)
+{
+    struct acp_call c = {.method = METHOD_CREATE, .object = acp_post(lane->engine, acp_rank(lane->engine)), .a = kind};
+    c = call(lane, c, &plan, sizeof plan);
+    return (struct acp_call){.object = c.result[0], .a = c.result[1]};
+}
+
+/* A vector with room for so many words. */
+static struct acp_call vector(acp_lane *lane, uint64_t words)
+{
+    struct acp_call c = create(lane, KIND_VECTOR, (struct container_plan){{8}});
+    c.method = METHOD_SEQUENCE_RESERVE;
+    c.b = words;
+    return call(lane, c, NULL, 0);
 }
 
 static uint64_t bytes_of(const struct survey *s, uint32_t use)
@@ -61,7 +75,7 @@ static void a_quiet_heap(acp_engine *e, acp_lane *lane)
     acp_heap_statistics h;
     struct acp_call c;
     acp_handle_t pending = 0;
-    acp_ga_t ga = vector(lane, 1000), hole = take(lane, 100000);
+    acp_ga_t ga = vector(lane, 1000).object, hole = take(lane, 100000);
     take(lane, 50);
     give(lane, hole);
     CHECK(acp_heap_look(lane, acp_rank(e), &h, &c, &pending) == ACP_OK);
@@ -75,6 +89,62 @@ static void a_quiet_heap(acp_engine *e, acp_lane *lane)
     CHECK(bytes_of(&s, USE_MALLOC) == h.used - s.containers[0].bytes);
     CHECK(bytes_of(&s, USE_FREE) > 100000 && !bytes_of(&s, USE_UNKNOWN));
     heap_walk_free(&s);
+}
+
+static void put_into_list(acp_lane *lane, struct acp_call list, acp_ga_t block)
+{
+    const struct {
+        struct list_put put;
+        struct list_record record;
+        uint64_t word;
+    } in = {.record = {.size = 8, .payload = block, .block = block}};
+    list.method = METHOD_LIST_PUT;
+    list.b = LIST_BACK;
+    call(lane, list, &in, sizeof in - (block ? 8 : 0));
+}
+
+static void put_into_map(acp_lane *lane, struct acp_call map, uint64_t key)
+{
+    const struct {
+        struct map_request request;
+        uint64_t key, value;
+    } in = {{.hash = key << 32, .key_size = 8, .value_size = 8}, key, 5};
+    map.method = METHOD_MAP_PUT;
+    map.b = KIND_MAP | PUT_ASSIGN << 8;
+    call(lane, map, &in, sizeof in);
+}
+
+static void owns(acp_engine *e, const struct acp_call *made, uint32_t kind, uint64_t elements, uint64_t blocks)
+{
+    struct survey s;
+    CHECK(heap_walk_rank(e->memory.fd, e->row.nonce, CELLS, &s) == ACP_OK && s.whole && s.count == 1);
+    const struct survey_container *c = &s.containers[0];
+    CHECK(c->kind == kind && c->offset == acp_ga_offset(made->object) && c->elements == elements);
+    CHECK(c->blocks == blocks && bytes_of(&s, USE_CONTAINER + kind) == c->bytes);
+    heap_walk_free(&s);
+}
+
+/* One at a time. A list has a node for each element, and the block of one that is far; a map has an array of slots for
+ * its stripe, and boxes where its elements have several sizes. */
+static void blocks_have_their_owners(acp_engine *e, acp_lane *lane)
+{
+    static const struct {
+        uint32_t kind;
+        struct container_plan plan;
+        uint64_t blocks; /* with four elements */
+    } all[] = {{KIND_LIST, {{0}}, 6}, {KIND_MAP, {{8, 8}}, 2}, {KIND_MAP, {{SIZE_ANY, SIZE_ANY}}, 6}};
+    for (uint32_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct acp_call made = create(lane, all[i].kind, all[i].plan);
+        for (uint64_t n = 1; n <= 4; n++) {
+            if (all[i].kind == KIND_LIST)
+                put_into_list(lane, made, n == 4 ? take(lane, 64) : 0);
+            else
+                put_into_map(lane, made, n);
+        }
+        owns(e, &made, all[i].kind, 4, all[i].blocks);
+        made.method = METHOD_DESTROY;
+        call(lane, made, NULL, 0);
+    }
 }
 
 /* Somebody has died in a change of it, or never ends it: who looks on does not wait for that. */
@@ -172,6 +242,9 @@ static void messages(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *
 int main(void)
 {
     struct cluster c;
+    cluster_start(&c, 1, 1, ACP_PATH_ANY, true);
+    blocks_have_their_owners(c.engines[0], acp_engine_lane(c.engines[0]));
+    cluster_stop(&c);
     cluster_start(&c, 2, 1, ACP_PATH_ANY, true);
     a_quiet_heap(c.engines[0], acp_engine_lane(c.engines[0]));
     a_heap_that_is_being_changed(c.engines[0]);

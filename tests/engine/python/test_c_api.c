@@ -1,4 +1,5 @@
-/* The calls for programs in C: by more threads than there are lanes, and while the job ends under them. */
+/* The calls for programs in C: by more threads than there are lanes, with memory of their own, and while the job
+ * ends under them. */
 #include "cluster/cluster.h"
 #include "python/c_api.h"
 
@@ -51,6 +52,32 @@ static void threads_call_side_by_side(uint32_t nodes, acp_path path)
     cluster_stop(&c);
 }
 
+static int fault_of(acp_ga_t ga)
+{
+    acp_fault fault;
+    api->last_fault(&fault);
+    return ga == ACP_GA_NULL ? fault.status : ACP_OK;
+}
+
+static void registered_memory_is_found_by_its_key(void)
+{
+    struct cluster c;
+    static unsigned char bytes[100];
+    cluster_start(&c, 1, 1, ACP_PATH_ANY, false);
+    c_api_open(c.engines[0]);
+    acp_atkey_t key = api->register_memory(bytes + 10, 50, 0);
+    CHECK(key && api->query_address(key + 7) == bytes + 17);
+    for (uint64_t i = 0; i < 50; i++)
+        CHECK(api->query_ga(key, bytes + 10 + i) == key + i);
+    CHECK(fault_of(api->query_ga(key, bytes + 60)) == ACP_E_UNREGISTERED);
+    CHECK(fault_of(api->query_ga(key + (UINT64_C(1) << 38), bytes)) != ACP_OK);
+    CHECK(fault_of(api->query_ga(key, bytes + 9)) == ACP_E_BOUNDS);
+    CHECK(api->query_ga(key, bytes + 10) == key && api->unregister_memory(key) == ACP_OK);
+    CHECK(fault_of(api->query_ga(key, bytes + 10)) == ACP_E_UNREGISTERED);
+    c_api_close();
+    cluster_stop(&c);
+}
+
 static _Atomic uint32_t inside;
 
 static void *until_closed(void *argument)
@@ -95,6 +122,7 @@ int main(void)
     threads_call_side_by_side(1, ACP_PATH_ANY);
     threads_call_side_by_side(1, ACP_PATH_OWNER);
     threads_call_side_by_side(2, ACP_PATH_ANY);
+    registered_memory_is_found_by_its_key();
     a_job_ends_under_its_callers();
     return 0;
 }
