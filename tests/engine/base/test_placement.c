@@ -4,7 +4,10 @@
 #include "base/placement.h"
 #include "support/check.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <linux/mempolicy.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,6 +17,49 @@
 
 #define SIZE ((uint64_t)16 << 20)
 
+/* What the system says if `shmem` is set. */
+static struct {
+    const char *shmem, *size;
+} says;
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...)
+{
+    const char *text = strstr(path, "shmem_enabled") ? says.shmem : says.size;
+    int ends[2];
+    if (!says.shmem)
+        return __real_open(path, flags);
+    errno = ENOENT;
+    if (!*text || pipe(ends))
+        return -1;
+    CHECK(write(ends[1], text, strlen(text)) == (ssize_t)strlen(text) && !close(ends[1]));
+    return ends[0];
+}
+
+static void large_pages_are_as_the_system_says(void)
+{
+    static const struct {
+        const char *shmem, *size;
+        uint64_t large;
+    } systems[] = {
+        {"always within_size [advise] never deny force\n", "2097152\n", 2097152},
+        {"[always] within_size advise never deny force\n", "67108864\n", 67108864},
+        {"always within_size advise [never] deny force\n", "2097152\n", 0},
+        {"always within_size advise never [deny] force\n", "2097152\n", 0},
+        {"always within_size [advise] never deny force\n", "", 0},
+        {"always within_size [advise] never deny force\n", "2097153\n", 0},
+        {"always within_size [advise] never deny force\n", "536870912\n", 0},
+        {"", "2097152\n", 0},
+    };
+    for (size_t i = 0; i < sizeof systems / sizeof *systems; i++) {
+        says.shmem = systems[i].shmem;
+        says.size = systems[i].size;
+        CHECK(placement_large_page() == systems[i].large);
+    }
+    says.shmem = NULL;
+}
+
 static unsigned char *memory_file(int *fd)
 {
     *fd = memfd_create("test", MFD_CLOEXEC);
@@ -21,6 +67,58 @@ static unsigned char *memory_file(int *fd)
     void *base = linux_map(*fd, 0, SIZE, PROT_READ | PROT_WRITE);
     CHECK(base != MAP_FAILED);
     return base;
+}
+
+/* A thread runs on the node, and bytes are preferred on those nodes, as the kernel reads their number. */
+static struct {
+    bool acts, cannot;
+    unsigned node;
+    unsigned long preferred[64], calls;
+} kernel;
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...)
+{
+    unsigned long a[6];
+    va_list list;
+    va_start(list, number);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(list, unsigned long);
+    va_end(list);
+    if (kernel.acts && number == SYS_getcpu) {
+        memcpy((void *)a[1], &kernel.node, sizeof kernel.node);
+        return kernel.cannot ? -1 : 0;
+    }
+    if (kernel.acts && number == SYS_mbind) {
+        CHECK(a[2] == MPOL_PREFERRED && a[4] - 1 <= 8 * sizeof kernel.preferred && (a[4] - 1) % 8 == 0);
+        memcpy(kernel.preferred, (const void *)a[3], (a[4] - 1) / 8);
+        kernel.calls++;
+        return 0;
+    }
+    return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+static void a_thread_s_node_is_preferred(void)
+{
+    static const unsigned nodes[] = {0, 1, 63, 64, 1023};
+    int byte;
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
+        memset(&kernel, 0, sizeof kernel);
+        kernel.acts = true;
+        kernel.node = nodes[i];
+        placement_prefer_here(&byte, 1);
+        CHECK(kernel.calls == 1);
+        for (unsigned n = 0; n < 8 * sizeof kernel.preferred; n++)
+            CHECK((kernel.preferred[n / 64] >> n % 64 & 1) == (n == nodes[i]));
+    }
+    kernel.node = 1024; /* there is no such node */
+    placement_prefer_here(&byte, 1);
+    kernel.node = 0;
+    kernel.cannot = true;
+    placement_prefer_here(&byte, 1);
+    CHECK(kernel.calls == 1);
+    kernel.acts = false;
 }
 
 /* Another mapping of the file has the policy, too. */
@@ -72,6 +170,8 @@ static void filled(void)
 
 int main(void)
 {
+    large_pages_are_as_the_system_says();
+    a_thread_s_node_is_preferred();
     preferred();
     filled();
     return 0;

@@ -149,6 +149,57 @@ static void sums_of_anything(void)
             }
 }
 
+/* A long int whose digits are all zero but for those from `at` on, as a pickle; returns its size. */
+static uint64_t pickle_long(unsigned char *p, uint32_t digits, uint32_t at, uint64_t value)
+{
+    const unsigned char head[] = {0x80, 5, 0x8b};
+    memcpy(p, head, 3);
+    memcpy(p + 3, &digits, 4);
+    memset(p + 7, 0, digits);
+    memcpy(p + 7 + at, &value, digits - at < 8 ? digits - at : 8);
+    p[7 + digits] = '.';
+    return 8 + digits;
+}
+
+static double sum_real(const unsigned char *p, uint64_t size)
+{
+    static const unsigned char nought[] = "\x80\5G\0\0\0\0\0\0\0\0.";
+    unsigned char sum[12];
+    uint64_t needed, word;
+    double value;
+    CHECK(pickle_add(p, size, nought, 12, sum, sizeof sum, &needed) == FOUND && needed == 12);
+    memcpy(&word, sum + 3, 8);
+    word = __builtin_bswap64(word);
+    memcpy(&value, &word, 8);
+    return value;
+}
+
+/* To the even one of two doubles that are as near, unless a digit further down decides. */
+static void long_ints_are_rounded(void)
+{
+    const uint64_t middle = ((uint64_t)1 << 55) + 4;
+    const double low = 36028797018963968.0 * 256, high = 36028797018963976.0 * 256;
+    unsigned char p[40];
+    CHECK(sum_real(p, pickle_long(p, 9, 1, middle)) == low);
+    CHECK(sum_real(p, pickle_long(p, 9, 1, middle + 1)) == high && sum_real(p, pickle_long(p, 9, 1, middle - 1)) == low);
+    uint64_t size = pickle_long(p, 9, 1, middle);
+    p[7] = 1;
+    CHECK(sum_real(p, size) == high);
+}
+
+/* A sum is one with a short head as long as its digits can be counted there. */
+static void long_ints_are_written_whole(void)
+{
+    for (uint32_t digits = 250; digits < 260; digits++) {
+        unsigned char a[300], sum[300], twice[300];
+        uint64_t size = pickle_long(a, digits, digits - 1, 0x20), needed;
+        uint64_t expected = pickle_long(twice, digits, digits - 1, 0x40), head = digits > 255 ? 7 : 4;
+        CHECK(pickle_add(a, size, a, size, sum, sizeof sum, &needed) == FOUND && needed == expected - 7 + head);
+        CHECK(sum[2] == (digits > 255 ? 0x8b : 0x8a) && sum[3] == (unsigned char)digits);
+        CHECK(memcmp(sum + head, twice + 7, digits + 1) == 0);
+    }
+}
+
 /* What a clear has left over, whose process is gone, those give back who put elements in. */
 static void cleared_by_those_who_come(struct book *book)
 {
@@ -328,5 +379,7 @@ int main(void)
     counts_have_room_in_a_word(book);
     boxes_end_where_memory_does();
     sums_of_anything();
+    long_ints_are_rounded();
+    long_ints_are_written_whole();
     return 0;
 }

@@ -66,14 +66,27 @@ static uint64_t copies_of(acp_engine *e, acp_lane *lane, acp_ga_t dst, acp_ga_t 
     return far_copies() - before;
 }
 
-/* From device to device in one step by whoever reaches both, through the host in two where none does. */
-static void one_step_where_it_can(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+static void arrays_new(acp_engine *e, uint32_t rank, acp_lane *lane)
 {
-    (void)c;
     CHECK(acp_device_kind(e, far_kind()) == ACP_OK);
     for (int device = 0; device < 2; device++)
         arrays[rank][device] = array_new(lane, device, SIZE);
     meet(e);
+}
+
+static void arrays_end(acp_engine *e, uint32_t rank, acp_lane *lane)
+{
+    meet(e);
+    for (int device = 0; device < 2; device++)
+        array_end(lane, &arrays[rank][device]);
+    meet(e);
+}
+
+/* From device to device in one step by whoever reaches both, through the host in two where none does. */
+static void one_step_where_it_can(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    (void)c;
+    arrays_new(e, rank, lane);
     uint64_t imports = far_imports();
     if (rank == 2) {
         CHECK(copies_of(e, lane, arrays[0][0].ga, arrays[1][0].ga, SIZE) == 1); /* a third one's */
@@ -97,10 +110,44 @@ static void one_step_where_it_can(struct cluster *c, uint32_t rank, acp_engine *
     meet(e);
     if (rank == 0)
         far_set(0, 1, 1, 1, 20000);
+    arrays_end(e, rank, lane);
+}
+
+/* Where one end is its owner's alone, that one is asked, and copies from device to device. */
+static void one_step_by_an_owner(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    (void)c;
+    arrays_new(e, rank, lane);
+    if (rank == 2) {
+        CHECK(copies_of(e, lane, arrays[2][0].ga, arrays[1][0].ga, SIZE) == 1);
+        CHECK(copies_of(e, lane, arrays[1][0].ga, arrays[2][0].ga, SIZE) == 1);
+    }
+    arrays_end(e, rank, lane);
+}
+
+/* Many copies of the memory of one device stand behind its stream once; what is no copy behind none. */
+static void a_stream_is_marked_once(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { MANY = 12 };
+    uint64_t dst[MANY], src[MANY], size[MANY], value = 100, bad;
+    (void)c;
+    arrays_new(e, rank, lane);
+    for (uint64_t i = 0; i < MANY; i++) {
+        dst[i] = arrays[1][0].ga + 1000 * i;
+        src[i] = arrays[2][i % 2].ga + 1000 * i;
+        size[i] = 100;
+    }
+    acp_column to = {(char *)dst, 8}, from = {(char *)src, 8}, sizes = {(char *)size, 8};
     meet(e);
-    for (int device = 0; device < 2; device++)
-        array_end(lane, &arrays[rank][device]);
-    meet(e);
+    uint64_t marks = far_marks();
+    if (rank == 2) {
+        CHECK(complete(e, acp_copy_many(lane, to, from, sizes, MANY, ACP_HANDLE_NULL, &bad)) == ACP_OK);
+        CHECK(far_marks() == marks + 2);
+        acp_handle_t h = acp_atomic_many(lane, ACP_ADD8, from, (acp_column){(char *)&value, 0}, (acp_column){NULL, 0},
+                                         NULL, MANY, ACP_HANDLE_NULL, &bad);
+        CHECK((h ? complete(e, h) : acp_lane_fault(lane)->status) == ACP_E_DEVICE && far_marks() == marks + 2);
+    }
+    arrays_end(e, rank, lane);
 }
 
 /* Copies of others, both ways, until the address is over; the memory goes at once. */
@@ -447,6 +494,8 @@ int main(void)
     for (int when = IDLE; forks && when < OWNER_ENDS; when++)
         in_processes(when, true);
     in_one_process(ACP_PATH_ANY, 1, one_step_where_it_can);
+    in_one_process(ACP_PATH_OWNER, 1, one_step_by_an_owner);
+    in_one_process(ACP_PATH_ANY, 1, a_stream_is_marked_once);
     in_one_process(ACP_PATH_ANY, 1, released_while_others_copy);
     in_one_process(ACP_PATH_OWNER, 1, released_while_others_copy);
     in_one_process(ACP_PATH_ANY, 3, released_while_others_copy);

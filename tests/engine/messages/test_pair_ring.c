@@ -113,6 +113,28 @@ static acp_request *wait_there(struct stage *s, int64_t source, int64_t tag)
     return r;
 }
 
+/* Those that have ended, the last one first. */
+static void requests_are_used_again(void)
+{
+    struct stage s;
+    acp_request *r[3], *again;
+    int fd = open_mailbox(&s);
+    for (int64_t i = 0; i < 3; i++)
+        r[i] = wait_there(&s, 1, i);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 3; i++)
+            CHECK(acp_request_cancel(s.actor.lane, r[i]) == ACP_OK &&
+                  acp_request_end(s.actor.lane, r[i], NULL) == ACP_E_CANCELLED);
+        for (int i = 2; i >= 0; i--) {
+            again = wait_there(&s, 1, i);
+            CHECK(again == r[i]);
+        }
+    }
+    for (int i = 0; i < 3; i++)
+        CHECK(acp_request_cancel(s.actor.lane, r[i]) == ACP_OK && acp_request_end(s.actor.lane, r[i], NULL) != ACP_OK);
+    close_mailbox(&s, fd);
+}
+
 /* The next ones come, in order, by the ring and by the mailbox; then there is nothing. */
 static void numbers_come(struct stage *s, struct sender *from, uint64_t number, uint64_t last)
 {
@@ -441,6 +463,7 @@ int main(void)
 {
     against_a_model();
     a_full_ring_is_brought_first();
+    requests_are_used_again();
     damage_is_noticed_and_passed();
     words_of_the_sender();
     a_ring_needs_memory();

@@ -79,7 +79,7 @@ static struct far_world {
     bool runs, stops;
     bool inactive[FAR_DEVICES], unexportable, no_notify, absent;
     uint64_t late_ns;
-    uint64_t copies, imports, refuse_size;
+    uint64_t copies, imports, marks, refuse_size;
     int fail_next;
 } far = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .late_ns = 100000};
 
@@ -354,6 +354,11 @@ FAR_API uint64_t far_imports(void)
     return far_read(&far.imports);
 }
 
+FAR_API uint64_t far_marks(void)
+{
+    return far_read(&far.marks);
+}
+
 /* The kind. */
 
 static inline int far_open(void **state, struct kind_fault *fault)
@@ -581,6 +586,7 @@ static inline int far_mark(void *state, struct kind_place place, uint64_t stream
     pthread_mutex_lock(&far.lock);
     struct kind_event *x = *event = far_event(far.streams[device][stream]);
     x->at = 0;
+    far.marks++;
     for (unsigned s = 1; stream == 0 && s < FAR_STREAMS; s++) { /* the default stream stands behind all */
         struct kind_event *before = x->second;
         if (!far.streams[device][s] || far.streams[device][s]->done)
