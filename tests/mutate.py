@@ -11,7 +11,7 @@ Without an option: the entries, and 100 changes that are drawn. What is planted:
   memory dropped) on the lines that have changed since BASE, and on N that are drawn. The draw
   ranks all changes by their function and line, so that it stays as it is when other lines change;
   `--random 60 --after 40` goes on where `--random 40` has ended. The tests are those that run the
-  line, first those that run little else.
+  line, first those that run the next ones, too, and little else.
 
 The rate is printed, and what has survived. That is a failure, unless entries.toml says with the
 reason that the change changes nothing.
@@ -159,7 +159,7 @@ def main() -> int:
         "--only", metavar="WORD", default="", help="those whose description or function has it"
     )
     parser.add_argument(
-        "--effort", type=float, default=60.0, help="seconds of tests for one change (60)"
+        "--effort", type=float, default=300.0, help="seconds of tests for one change (300)"
     )
     parser.add_argument("--verbose", action="store_true", help="say of each what has noticed it")
     arguments = parser.parse_args()

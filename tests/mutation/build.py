@@ -183,13 +183,14 @@ class Coverage:
         return PATIENCE + 10 * self.seconds.get(test, 6.0)
 
     def tests(self, mutant: Mutant) -> list[str]:
-        """Return those that run its line, first those that run little else.
+        """Return those that run its line, first those that run the next ones, and little else.
 
         Of a statement of several lines gcov may count another one.
         """
         file, line = str(mutant.file.relative_to(TOP)), mutant.line
-        near = (self.by_line.get((file, n)) for n in (line, line + 1, line - 1))
-        return next(filter(None, near), [])
+        at = {n: self.by_line.get((file, line + n), []) for n in range(-1, 3)}
+        found = at[0] or at[1] or at[-1]
+        return sorted(found, key=lambda test: -sum(test in at[n] for n in (1, 2)))
 
 
 def coverage(plain: Engine) -> Coverage:

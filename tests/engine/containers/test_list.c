@@ -128,6 +128,23 @@ static void meet(acp_engine *e)
     CHECK(acp_barrier(e, NULL, 0, 1, ACP_FOREVER) == ACP_OK);
 }
 
+/* Without the argument that a method needs nothing happens. */
+static void bare_calls(acp_lane *lane)
+{
+    static const uint8_t methods[] = {METHOD_LIST_PUT, METHOD_LIST_STEP, METHOD_LIST_ERASE,
+                                      METHOD_LIST_ORDER, METHOD_LIST_SPLICE, METHOD_LIST_SWAP};
+    const uint64_t word = 0;
+    uint64_t out[32];
+    for (uint32_t i = 0; i < sizeof methods; i++) {
+        struct acp_call c = call_of(methods[i], lists[0], 0);
+        c.in = &word;
+        c.in_size = sizeof word;
+        c.out = out;
+        c.out_room = sizeof out;
+        CHECK(run(lane, &c) == ACP_E_ARGUMENT);
+    }
+}
+
 static void work(acp_lane *lane, uint32_t rank)
 {
     uint64_t state = rank + 1, count;
@@ -165,6 +182,7 @@ static void use(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
         for (uint32_t i = 0; i < 2; i++)
             lists[i] = create(lane, c->count - 1);
     meet(e);
+    bare_calls(lane);
     work(lane, rank);
     meet(e);
     for (uint32_t i = 0; i < 2; i++)

@@ -241,6 +241,31 @@ static void copies_stand_behind_queues(void)
     CHECK(strstr(fault.words, "INVALID_COMMAND_QUEUE"));
 }
 
+static opencl_status failed(opencl_event event, uint32_t what, size_t size, void *value, size_t *out)
+{
+    const opencl_status status = -5;
+    (void)event, (void)what, (void)out;
+    CHECK(size == sizeof status);
+    memcpy(value, &status, sizeof status);
+    return 0;
+}
+
+/* A driver that says so of a command; PoCL has none that fails. */
+static void a_command_that_fails_is_told(void)
+{
+    enum { LONG = 3 << 20 }; /* not copied by the processor at once */
+    static unsigned char bytes[LONG];
+    struct kind_block block = allocated((struct kind_place){.context = context}, LONG);
+    struct kind_copy copy = {.to = {&block, 0, NULL}, .from = {.host = bytes}, .size = LONG};
+    struct kind_event *event;
+    SUBJECT_OK(kind->copy(state, &copy, &event, &fault));
+    __typeof__(state->call.clGetEventInfo) asked = state->call.clGetEventInfo;
+    state->call.clGetEventInfo = failed;
+    CHECK(kind->test(state, event, &fault) == KIND_FAILED && fault.number == -5 && strstr(fault.words, "a command"));
+    state->call.clGetEventInfo = asked;
+    kind->release(state, &block);
+}
+
 /* An import lies over the same bytes; its file is looked at; the memory stays while anybody has a buffer over it. */
 static void imports_lie_over_the_same_bytes(void)
 {
@@ -291,6 +316,7 @@ int main(void)
     parts_are_places();
     contexts_share_by_the_processor();
     copies_stand_behind_queues();
+    a_command_that_fails_is_told();
     imports_lie_over_the_same_bytes();
     OK(state->call.clReleaseCommandQueue(queue));
     references_become(1);

@@ -120,10 +120,12 @@ static void pieces_are_not_lost(acp_lane *lane)
 static void limits_hold(acp_engine *e, acp_lane *lane)
 {
     acp_ga_t ga;
-    void *data;
+    void *data = &ga;
     uint64_t before = committed(e);
     CHECK(acp_memory_alloc(lane, 257 << 20, 0, &ga, &data) == ACP_E_FULL);
     CHECK(acp_memory_alloc(lane, UINT64_MAX - 4096, 0, &ga, &data) == ACP_E_FULL);
+    CHECK(acp_memory_alloc(lane, 8, ACP_COLORS, &ga, &data) == ACP_E_ARGUMENT);
+    CHECK(acp_segment_register(lane, data, 8, ACP_COLORS, &ga) == ACP_E_ARGUMENT);
     CHECK(committed(e) == before);
 }
 

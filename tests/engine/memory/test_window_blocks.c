@@ -1,6 +1,7 @@
 /* Arrays in the window part: zero whatever was there before, apart from all other memory, joined when they end, and of
  * a committed part never given back to the system. */
 #include "cluster/cluster.h"
+#include "memory/heap.h"
 #include "memory/window_blocks.h"
 
 #define PART ((uint64_t)4 << 20)
@@ -49,6 +50,20 @@ static uint32_t fill(acp_lane *lane, void *address[MOST])
     return MOST;
 }
 
+/* A block over the whole heap goes back to it, and the heap gives its memory back to the system. */
+static void take_and_give(acp_engine *e, acp_lane *lane)
+{
+    struct acp_call c;
+    acp_handle_t pending;
+    CHECK(acp_malloc(lane, 0, 4 * PART, &c, &pending) == ACP_OK && !pending);
+    memset(e->memory.base + acp_ga_offset(c.result[0]), 0x5a, 4 * PART);
+    uint64_t before = committed(e);
+    CHECK(acp_free(lane, c.result[0], &c, &pending) == ACP_OK && !pending);
+    while (c.result[0])
+        CHECK(acp_heap_tidy(lane, 0, &c, &pending) == ACP_OK && !pending);
+    CHECK(committed(e) < before - PART);
+}
+
 int main(void)
 {
     for (int pinned = 0; pinned < 2; pinned++) {
@@ -79,6 +94,9 @@ int main(void)
         CHECK(acp_window_alloc(lane, SIZE, 0, &first, &large) == ACP_OK);
         acp_memory_drop(lane, large, SIZE);
         CHECK(acp_window_alloc(lane, SIZE, 0, &second, &large) == ACP_OK && first != second);
+        take_and_give(e, lane);
+        /* But that of a committed window, whose pages a network may have. */
+        CHECK(m->base[STARTER_OFFSET + m->window.size - 2 * GRANULE] == (pinned ? 0x5a : 0));
         acp_engine_close(e);
         acp_engine_free(e);
     }

@@ -219,6 +219,35 @@ static void a_late_return(struct cluster *c, uint32_t rank, acp_engine *e, acp_l
     free(room);
 }
 
+/* An envelope that is written over names other memory: the receive fails, its buffer stays as it is. */
+static void a_pull_that_fails(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { LONG = 300000 };
+    unsigned char *room = malloc(LONG);
+    uint64_t word = 0;
+    (void)c;
+    small_mailbox(rank, e, lane);
+    if (rank == 0) {
+        uint64_t before = used(lane);
+        paint(room, LONG, 3);
+        post_message(lane, 1, 5, room, LONG);
+        take_message(lane, 1, 6, &word, 8);
+        CHECK(give_back(lane, word, 1) == ACP_OK);
+        UNTIL(used(lane) == before);
+    } else {
+        UNTIL(__atomic_load_n(&box_of(e)->kept, __ATOMIC_ACQUIRE));
+        acp_request *r = ireceive(lane, 0, 5, room, LONG);
+        CHECK(acp_request_wait(e, r, ACP_FOREVER) == ACP_OK && acp_request_pulls(r));
+        word = r->entry->held;
+        r->entry->held += (uint64_t)1 << 37;
+        memset(room, 5, LONG);
+        CHECK(acp_request_end(lane, r, NULL) == ACP_E_UNREGISTERED && room[0] == 5 && room[LONG - 1] == 5);
+        post_message(lane, 0, 6, &word, 8);
+    }
+    meet(e);
+    free(room);
+}
+
 /* A reset ends a receive whose bytes are under way: they have somewhere to go until they have come. */
 static void an_ended_pull(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
@@ -311,6 +340,7 @@ int main(void)
     cluster_start(&c, 2, 2, ACP_PATH_ANY, CLUSTER_SHARED);
     cluster_run(&c, an_ended_pull);
     cluster_run(&c, a_late_return);
+    cluster_run(&c, a_pull_that_fails);
     cluster_run(&c, an_unwanted_pull);
     cluster_stop(&c);
     for (uint32_t i = 0; i < 2; i++) {

@@ -57,6 +57,31 @@ static void lost_elsewhere(struct cluster *c, uint32_t rank, acp_engine *e, acp_
     acp_sources_free(with);
 }
 
+/* Rank 1 has said that it ends: nobody is left who may send or write. */
+static void nobody_is_left(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    static const uint32_t one[] = {1};
+    acp_sources *among = acp_sources_new(one, 1);
+    (void)c;
+    (void)lane;
+    CHECK(among);
+    meet(e);
+    if (rank == 0) {
+        struct peer *p = peer_of_slot(e, 1);
+        CHECK(any_source_gone(e, NULL) == ACP_OK && any_source_gone(e, among) == ACP_OK);
+        pthread_mutex_lock(&e->lock);
+        p->said_all = true;
+        peer_said_leaving(e, p);
+        pthread_mutex_unlock(&e->lock);
+        CHECK(any_source_gone(e, NULL) == ACP_E_FINALIZING && any_source_gone(e, among) == ACP_E_FINALIZING);
+        p->said_all = false;
+        p->leaving = 0;
+        e->job.leavers--;
+    }
+    meet(e);
+    acp_sources_free(among);
+}
+
 static bool watches(acp_engine *e, uint32_t slot)
 {
     const struct peer *p = peer_known(e, slot);
@@ -292,6 +317,7 @@ int main(void)
     run(by_a_tree, TREE, 1, ACP_PATH_LINK);
     run(by_a_tree_of_ends, TREE, TREE, ACP_PATH_ANY);
     run(of_a_collective, TREE, TREE, ACP_PATH_ANY);
+    run(nobody_is_left, 2, 1, ACP_PATH_ANY);
     run(who_only_asks_listens, 3, 3, ACP_PATH_ANY);
     run(of_one_of_several_receives, 3, 3, ACP_PATH_ANY);
     return 0;

@@ -7,6 +7,7 @@
 #include "messages/flow.h"
 #include "messages/mailbox.h"
 #include "messages/request.h"
+#include "operations/notices.h"
 #include "peers/peer.h"
 #include "progress/progress.h"
 #include "transport/frame.h"
@@ -73,6 +74,33 @@ static void who_has_said_that_it_ends_is_not_missed(struct town *t)
     CHECK(!p->lost);
     uint32_t both[] = {0, SLOT};
     CHECK(acp_barrier(e, both, 2, 2, ACP_FOREVER) == ACP_OK);
+}
+
+static bool is_lost_as_told(struct town *t, uint32_t slot, uint64_t how)
+{
+    acp_engine *e = t->engines[0];
+    const struct message word = {.kind = ACP_LOST, .a = slot, .b = how};
+    pthread_mutex_lock(&e->lock);
+    notices_loss_heard(&e->lanes[LANE_LOCKED], &word);
+    bool lost = peer_of_slot(e, slot)->lost;
+    pthread_mutex_unlock(&e->lock);
+    return lost;
+}
+
+/* What a peer has said before it left in order comes first; who has died has nothing more to say. */
+static void a_loss_is_told_by_others(struct town *t)
+{
+    enum { LEAVES = RESIDENTS + 11, DIES = RESIDENTS + 12 };
+    struct stranger s;
+    come_in(t, &s, LEAVES);
+    CHECK(!is_lost_as_told(t, LEAVES, LOST_IN_ORDER));
+    close(t->listeners[LEAVES]);
+    t->listeners[LEAVES] = -1;
+    stranger_leave(&s);
+    UNTIL(peer_of_slot(t->engines[0], LEAVES)->lost);
+    come_in(t, &s, DIES);
+    CHECK(is_lost_as_told(t, DIES, 0));
+    stranger_leave(&s);
 }
 
 static uint64_t hear_leaving(struct stranger *s)
@@ -364,6 +392,7 @@ int main(void)
     nobody_waits_behind_what_has_no_room(&t);
     what_came_before_the_end_is_read(&t);
     who_has_said_that_it_ends_is_not_missed(&t);
+    a_loss_is_told_by_others(&t);
     the_end_is_announced_until_it_is_heard(&t);
     who_is_held_for_dead_has_no_say();
     the_dead_is_named_and_not_who_calls();

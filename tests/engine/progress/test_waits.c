@@ -286,8 +286,22 @@ static void waits_in_vain_do_not_shorten_looks_for_commands(void)
     cluster_stop(&c);
 }
 
+/* Whoever still looks leaves everything as it is. */
+static void nothing_is_done_after_the_end(void)
+{
+    struct cluster c;
+    cluster_start(&c, 1, 1, ACP_PATH_ANY, false);
+    acp_engine *e = c.engines[0];
+    acp_engine_leaving(e);
+    acp_engine_close(e);
+    atomic_store(&e->progress.rung, true);
+    CHECK(!progress_poll(e) && e->progress.rung);
+    acp_engine_free(e);
+}
+
 int main(void)
 {
+    nothing_is_done_after_the_end();
     waits_in_vain_do_not_shorten_looks_for_commands();
     a_ring_is_left_to_who_leads();
     threads_that_wait_by_turns_are_not_said_to_wait_afterwards();

@@ -78,6 +78,26 @@ static void registered_memory_is_found_by_its_key(void)
     cluster_stop(&c);
 }
 
+static uint64_t committed(acp_engine *e)
+{
+    acp_memory_statistics s;
+    acp_memory_statistics_get(e, &s);
+    return s.committed;
+}
+
+static void memory_of_the_heap_goes_back(void)
+{
+    enum { LONG = 64 << 20 };
+    struct cluster c;
+    cluster_start(&c, 1, 1, ACP_PATH_ANY, false);
+    c_api_open(c.engines[0]);
+    acp_ga_t ga = api->heap_malloc(LONG, 0);
+    uint64_t before = committed(c.engines[0]);
+    CHECK(ga && api->heap_free(ga) == ACP_OK && committed(c.engines[0]) < before - LONG / 2);
+    c_api_close();
+    cluster_stop(&c);
+}
+
 static _Atomic uint32_t inside;
 
 static void *until_closed(void *argument)
@@ -123,6 +143,7 @@ int main(void)
     threads_call_side_by_side(1, ACP_PATH_OWNER);
     threads_call_side_by_side(2, ACP_PATH_ANY);
     registered_memory_is_found_by_its_key();
+    memory_of_the_heap_goes_back();
     a_job_ends_under_its_callers();
     return 0;
 }

@@ -6,11 +6,13 @@
 #include "core/state/peer.h"
 #include "peers/peer.h"
 #include "transport/connection.h"
+#include "transport/connection_input.h"
 #include "transport/frame.h"
 #include "transport/handshake.h"
 #include "transport/link.h"
 
 #include <poll.h>
+#include <sys/epoll.h>
 #include <pthread.h>
 
 #define CROWD 300u
@@ -135,6 +137,18 @@ static void one_address_has_a_share(struct town *t)
         close(all[i].fd);
 }
 
+/* The event may be looked at after its connection has ended. */
+static void events_of_no_connection(struct town *t)
+{
+    acp_engine *e = t->engines[0];
+    pthread_mutex_lock(&e->lock);
+    for (uint32_t i = 0; i < e->tcp.wire_room + 3; i++)
+        if (i >= e->tcp.wire_room || !e->tcp.wires[i])
+            connection_input_ready(&e->lanes[LANE_LOCKED], i, EPOLLIN | EPOLLOUT | EPOLLHUP);
+    pthread_mutex_unlock(&e->lock);
+    town_check_served(t, 0);
+}
+
 /* The peer may be busy with others: only after a multiple of the time it is dead, and not before. */
 static void a_listener_that_is_silent_is_not_dead(struct town *t)
 {
@@ -200,6 +214,7 @@ int main(void)
     town_start(&t, TIMEOUT_NS);
     a_listener_that_is_silent_is_not_dead(&t);
     one_address_has_a_share(&t);
+    events_of_no_connection(&t);
     the_job_goes_on(&t);
     town_stop(&t);
     return 0;
