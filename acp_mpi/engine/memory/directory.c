@@ -145,11 +145,16 @@ int directory_replace(acp_engine *e, const struct region *old, const struct regi
     return ACP_OK;
 }
 
+/* The entry at that place of the order, whatever is written there. */
+static inline const struct entry *entry_at(const struct control *c, uint32_t at)
+{
+    uint32_t slot = atomic_load_explicit(&directory_order(c)[at], memory_order_relaxed);
+    return &directory_entries(c)[slot & (ENTRIES_MAX - 1)];
+}
+
 /* Reads the entry that holds `offset`, from any process's directory. */
 int directory_find(const struct control *c, uint64_t offset, struct region *out)
 {
-    const _Atomic uint32_t *order = directory_order(c);
-    const struct entry *entries = directory_entries(c);
     uint64_t start = 0;
     for (uint32_t attempt = 1;; attempt++) {
         if (attempt % 1024 == 0) { /* the owner is preempted in the middle of a change, or dead */
@@ -164,20 +169,20 @@ int directory_find(const struct control *c, uint64_t offset, struct region *out)
             linux_cpu_relax();
             continue;
         }
-        uint32_t count = c->directory_count, low = 0, high = count;
-        if (count > ENTRIES_MAX)
+        uint32_t low = 0, high = atomic_load_explicit(&c->directory_count, memory_order_relaxed);
+        if (high > ENTRIES_MAX)
             return ACP_E_UNREGISTERED;
         while (low < high) { /* the last entry at or below offset */
-            uint32_t middle = (low + high) / 2, slot = order[middle] & (ENTRIES_MAX - 1);
-            if (entries[slot].offset <= offset)
+            uint32_t middle = (low + high) / 2;
+            if (atomic_load_explicit(&entry_at(c, middle)->offset, memory_order_relaxed) <= offset)
                 low = middle + 1;
             else
                 high = middle;
         }
         bool found = false;
         if (low > 0) {
-            const struct entry *entry = &entries[order[low - 1] & (ENTRIES_MAX - 1)];
-            out->slot = (uint32_t)(entry - entries);
+            const struct entry *entry = entry_at(c, low - 1);
+            out->slot = (uint32_t)(entry - directory_entries(c));
             out->generation = atomic_load_explicit(&entry->generation, memory_order_acquire);
             out->offset = entry->offset;
             out->length = entry->length;

@@ -159,9 +159,7 @@ uint64_t execute_atomics(acp_lane *lane, uint8_t kind, const struct translation 
             old[i] = before;
     }
     translate_leave(s, ROLE_SRC);
-    if (unlikely(s->fence))
-        atomic_thread_fence(memory_order_seq_cst);
-    if (unlikely(s->peer->shm.doors->watching)) /* each sleeper checks its own word */
+    if (unlikely(s->peer->shm.doors->watching)) /* a load behind the atomics; each sleeper checks its word */
         doorbell_notify(lane->engine, s->peer, 0, UINT64_MAX / 2);
     return i - first;
 }

@@ -87,6 +87,27 @@ static void calls_meet_a_stripe_that_is_held(struct stage *s)
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
+/* Nothing of a container is taken for a part of a map because the call says so. */
+static void calls_of_another_kind(struct stage *s)
+{
+    static const acp_method methods[] = {map_method_put, map_method_find, map_method_erase, map_bulk_method_put_many,
+                                         map_bulk_method_find_many, map_bulk_method_erase_many};
+    const struct container_plan plan = {{0}};
+    const uint64_t words[8] = {8, 8, 8};
+    struct acp_call c = {.object = acp_ga(0, 0, 64), .a = KIND_LIST, .in = &plan, .in_size = sizeof plan};
+    call(s, &c, container_head_method_create);
+    const struct acp_call list = {.object = c.result[0], .a = c.result[1], .in = words, .in_size = sizeof words};
+    for (uint32_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        for (uint64_t kind = KIND_ANY; kind < KINDS; kind++) {
+            c = list;
+            c.b = kind;
+            int rc = methods[i](s->actor.lane, &c);
+            CHECK(kind == KIND_MAP || kind == KIND_SET || kind == KIND_MULTISET ? rc == ACP_E_DESTROYED
+                                                                                : rc == ACP_E_ARGUMENT);
+        }
+    }
+}
+
 /* A request says how long its key and its value are: no more of either than it brings. */
 static void a_request_brings_what_it_says(struct stage *s)
 {
@@ -124,6 +145,7 @@ int main(void)
     stage_start(&s, crash_memory(48 << 20));
     calls_meet_a_stripe_that_is_held(&s);
     a_request_brings_what_it_says(&s);
+    calls_of_another_kind(&s);
     actor_end(&s.actor);
     return 0;
 }

@@ -108,6 +108,41 @@ static void work(acp_lane *lane, uint32_t rank, struct name n, uint64_t *state)
     }
 }
 
+/* Elements from `at` on, whose words begin with these. */
+static void has(acp_lane *lane, struct name n, int64_t at, const uint64_t *values, uint64_t size)
+{
+    uint64_t words[3 * MOST];
+    const struct stretch some = {.count = size};
+    struct acp_call c = {.method = METHOD_SEQUENCE_READ, .object = n.ga, .a = n.serial, .b = (uint64_t)at, .in = &some,
+                         .in_size = sizeof some, .out = words, .out_room = sizeof words};
+    CHECK(run(lane, &c) == ACP_OK && c.result[0] == size && c.out_size == 24 * size);
+    for (uint64_t i = 0; i < size; i++)
+        CHECK(words[3 * i] == values[i]);
+}
+
+static acp_ga_t data_of(acp_lane *lane, struct name n)
+{
+    struct sequence_look seen;
+    struct acp_call c = {.method = METHOD_SEQUENCE_LOOK, .object = n.ga, .a = n.serial, .out = &seen, .out_room = sizeof seen};
+    CHECK(run(lane, &c) == ACP_OK && c.out_size == sizeof seen);
+    return seen.data;
+}
+
+/* As many as there were take their places. */
+static void assigned_elements_stay_where_they_are(acp_lane *lane, struct name n)
+{
+    static const uint64_t before[] = {0, 1, 2, 3, 4, 5}, after[] = {0, 9, 9, 3, 4, 5};
+    for (uint64_t i = 0; i < 6; i++)
+        CHECK(change(lane, n, INT64_MAX, 0, 1, i) == ACP_OK);
+    acp_ga_t data = data_of(lane, n);
+    has(lane, n, 0, before, 6);
+    has(lane, n, -5, before + 1, 3);
+    CHECK(data && change(lane, n, 1, 2, 2, 9) == ACP_OK && change(lane, n, 3, 0, 0, 0) == ACP_OK);
+    CHECK(data_of(lane, n) == data);
+    has(lane, n, 0, after, 6);
+    CHECK(change(lane, n, 0, INT64_MAX, 0, 0) == ACP_OK);
+}
+
 static void use(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
     uint64_t state = rank + 1, before;
@@ -115,6 +150,8 @@ static void use(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
         counter = create(lane, c->count - 1, KIND_COUNTER, 0);
         vector = create(lane, c->count - 1, KIND_VECTOR, 24);
         deque = create(lane, 0, KIND_DEQUE, 24);
+        assigned_elements_stay_where_they_are(lane, vector);
+        assigned_elements_stay_where_they_are(lane, deque);
     }
     meet(e);
     for (uint32_t i = 0; i < ROUNDS; i++)

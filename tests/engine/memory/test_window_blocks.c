@@ -8,10 +8,10 @@
 #define SIZE ((uint64_t)256 << 10)
 #define MOST 8
 
-static acp_engine *engine_of_a_group(bool committed)
+static acp_engine *engine_with(uint64_t limit, uint64_t window, bool committed)
 {
-    acp_config config = {.node = 1, .memory_limit = 64 << 20, .starter_size = 10240, .span = 1ull << 30,
-                         .window_size = PART, .window_committed = committed,
+    acp_config config = {.node = 1, .memory_limit = limit, .starter_size = 10240, .span = 1ull << 30,
+                         .window_size = window, .window_committed = committed,
                          .peer_timeout_ns = 1000000000};
     uint8_t row[ACP_ROW_SIZE];
     acp_fault fault;
@@ -64,10 +64,39 @@ static void take_and_give(acp_engine *e, acp_lane *lane)
     CHECK(committed(e) < before - PART);
 }
 
+/* A process that may have hardly any memory has starter memory, and no heap. */
+static void no_room_for_a_heap(void)
+{
+    const uint64_t word = 7;
+    for (uint64_t limit = 16 << 10; limit <= GRANULE; limit *= 2) {
+        acp_engine *e = engine_with(limit, 0, false);
+        acp_lane *lane = acp_engine_lane(e);
+        struct acp_call c;
+        acp_handle_t pending;
+        CHECK(acp_malloc(lane, 0, 64, &c, &pending) == ACP_E_FULL);
+        CHECK(acp_put(lane, acp_starter(e, 0), &word, 8, &pending) == ACP_OK && !pending);
+        acp_engine_close(e);
+        acp_engine_free(e);
+    }
+}
+
+/* It asks for more than the process may have. */
+static void a_window_has_its_share(void)
+{
+    for (int committed = 0; committed < 2; committed++) {
+        acp_engine *e = engine_with(PART / 4, PART, committed);
+        CHECK(e->memory.window.size && e->memory.window.size <= PART / 4 && !e->memory.window.fault.status);
+        acp_engine_close(e);
+        acp_engine_free(e);
+    }
+}
+
 int main(void)
 {
+    a_window_has_its_share();
+    no_room_for_a_heap();
     for (int pinned = 0; pinned < 2; pinned++) {
-        acp_engine *e = engine_of_a_group(pinned);
+        acp_engine *e = engine_with(64 << 20, PART, pinned);
         acp_lane *lane = acp_engine_lane(e);
         struct memory_state *m = &e->memory;
         void *address[MOST], *large;

@@ -322,6 +322,24 @@ static void an_unwanted_pull(struct cluster *c, uint32_t rank, acp_engine *e, ac
     free(room);
 }
 
+/* What is left in its heap cannot be brought any more: the receiver gives up its envelope. */
+static void a_sender_dies(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { LONG = 300000 };
+    unsigned char *room = calloc(1, LONG);
+    small_mailbox(rank, e, lane);
+    if (rank == 0)
+        post_message(lane, 1, 5, room, LONG);
+    else
+        UNTIL(__atomic_load_n(&box_of(e)->kept, __ATOMIC_ACQUIRE));
+    meet_before_a_loss(c, !rank, e);
+    if (rank) {
+        peer_mark_lost(e, peer_of_slot(e, 0));
+        UNTIL(!__atomic_load_n(&box_of(e)->kept, __ATOMIC_ACQUIRE));
+    }
+    free(room);
+}
+
 static void stop(struct cluster *c) /* one is lost: they do not meet again */
 {
     for (uint32_t rank = 0; rank < c->count; rank++)
@@ -343,6 +361,9 @@ int main(void)
     cluster_run(&c, a_pull_that_fails);
     cluster_run(&c, an_unwanted_pull);
     cluster_stop(&c);
+    cluster_start(&c, 2, 2, ACP_PATH_ANY, CLUSTER_SHARED);
+    cluster_run(&c, a_sender_dies);
+    stop(&c);
     for (uint32_t i = 0; i < 2; i++) {
         cluster_start(&c, 3, nodes[i], ACP_PATH_ANY, CLUSTER_SHARED);
         atomic_store(&ended, 0);
