@@ -183,11 +183,10 @@ int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t 
             return w.gone ? ACP_E_UNREGISTERED : ACP_OK;
         linux_cpu_relax();
     }
-    uint64_t start = linux_now_ns();
     int unseen = window_writes(e, word->position);
     int rc;
     wait_unrung(e, unseen);
-    w.arm_at = start + SPIN_NS / 2;
+    w.arm_at = wait_arm_at(e);
     w.watch = watch_take(e, word);
     if (w.watch) {
         const struct awaited written = {word_ready, &w, watch_writers, NULL, among};

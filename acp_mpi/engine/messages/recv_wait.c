@@ -270,7 +270,7 @@ static int wait(struct request_wait *w, acp_doing doing, int64_t timeout_ns)
     }
     uint64_t start = timeout_ns == ACP_FOREVER ? 0 : linux_now_ns();
     if (!soon(w) && !doze_over(w, timeout_ns)) {
-        w->arm_at = linux_now_ns() + SPIN_NS / 2;
+        w->arm_at = wait_arm_at(e);
         rc = recv_wait_until(e, ready, w, wait_left(timeout_ns, start), doing, requests, w->count, w->collectives);
     }
     for (uint32_t i = 0; i < w->count; i++)

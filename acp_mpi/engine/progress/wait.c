@@ -61,6 +61,11 @@ static uint64_t shortened(const acp_engine *e, uint64_t time_ns)
     return time_ns >> atomic_load_explicit(&e->progress.vain, memory_order_relaxed);
 }
 
+uint64_t wait_arm_at(const acp_engine *e)
+{
+    return linux_now_ns() + shortened(e, SPIN_NS) / 2;
+}
+
 uint64_t wait_look_on_ns(const acp_engine *e)
 {
     return e->progress.crowded ? shortened(e, LOOK_ON_NS) : LOOK_ON_NS;

@@ -12,6 +12,8 @@ acp_doing wait_begin(acp_engine *e, acp_doing doing);
 void wait_end(acp_engine *e, acp_doing doing, acp_doing was);
 /* Short of `timeout_ns`, without leading: events are for the progress thread. */
 bool wait_doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns);
+/* When a wait that begins now has looked for half of its time: then its thread says that it sleeps, before it does. */
+uint64_t wait_arm_at(const acp_engine *e);
 /* How long a leader that has served a peer looks on for more. */
 uint64_t wait_look_on_ns(const acp_engine *e);
 /* A pause between two polls, for a caller that was just served and often gets more soon. On one node yielding keeps
