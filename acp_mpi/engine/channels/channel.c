@@ -6,6 +6,7 @@
 #include "channels/channel_direct.h"
 #include "channels/channel_notes.h"
 #include "channels/channel_queue.h"
+#include "core/membarrier.h"
 #include "core/state/peer.h"
 #include "memory/heap.h"
 #include "memory/transaction.h"
@@ -26,6 +27,7 @@
 #define STREAMED 2048u /* bytes; longer ones are written past the caches */
 #define GLANCES 60u /* with the interpreter lock */
 #define LOOKS 200u  /* before a wait that costs more */
+#define LOOKS_AROUND 8u /* one of so many is for all that may end the wait */
 #define YIELDS 16u  /* the same where other threads want this processor */
 
 static_assert(ACP_CHANNEL_SIZE_MOST <= CHANNEL_REST && ACP_CHANNEL_MESSAGE_MOST == CHANNEL_REST, "sizes are in stamps");
@@ -83,12 +85,21 @@ void channel_wake_here(acp_engine *e)
         doorbell_kick(e);
 }
 
+/* Between a store into the ring and the look whether the other end waits for it. */
+static void look_there(const acp_channel *c)
+{
+    membarrier_look(c->engine, c->peer->lost ? NULL : c->peer->shm.control);
+}
+
 void channel_publish(acp_channel *c, struct channel_ring *ring, uint64_t number, uint64_t stamp)
 {
     transaction_fault_point();
-    __atomic_store_n(channel_stamp(c, ring, number), stamp, __ATOMIC_SEQ_CST);
+    __atomic_store_n(channel_stamp(c, ring, number), stamp, __ATOMIC_RELEASE);
     transaction_fault_point();
-    if (atomic_load(&ring->receivers_wait) && c->shape.sends)
+    if (!c->shape.sends)
+        return;
+    look_there(c);
+    if (atomic_load(&ring->receivers_wait))
         channel_wake_peer(c);
 }
 
@@ -203,7 +214,8 @@ struct channel_wait {
     enum acp_channel_event event;
     uint64_t thread; /* takes the turn, too; 0: does not want it */
     acp_request *also; /* ends the wait, too; NULL: none */
-    bool mine, armed;
+    uint64_t arm_at;
+    bool mine, armed, asks;
     int rc;
 };
 
@@ -254,8 +266,26 @@ bool channel_arm(acp_channel *c, bool on)
  * that the ring wakes when it gets one meanwhile. */
 static void arm(struct channel_wait *w, bool on)
 {
-    for (uint32_t i = 0; i < w->count && (on || w->armed); i++)
+    bool near = w->thread && !w->mine; /* a store may end the wait: a frame comes by this process's leader */
+    for (uint32_t i = 0; i < w->count && (on || w->armed); i++) {
+        near |= w->ends[i]->way != CHANNEL_FAR;
         w->armed |= channel_arm(w->ends[i], on);
+    }
+    if (on && near)
+        membarrier_wait(w->ends[0]->engine);
+}
+
+/* A thread that may sleep soon asks to be woken, and looks again. */
+static bool end_is_ready_or_asks(void *context)
+{
+    struct channel_wait *w = context;
+    if (end_is_ready(w))
+        return true;
+    if (w->asks || linux_now_ns() < w->arm_at)
+        return false;
+    w->asks = true;
+    arm(w, true);
+    return end_is_ready(w);
 }
 
 static void watch_other_ends(acp_engine *e, const void *whom)
@@ -304,8 +334,8 @@ static int ends_await(struct channel_wait *w, int64_t timeout_ns, acp_doing doin
         atomic_fetch_add_explicit(&w->ends[i]->waits, 1, memory_order_relaxed);
     if (comes_soon(w))
         return ACP_OK;
-    const struct awaited what = {end_is_ready, w, watch_other_ends, NULL, w};
-    arm(w, true);
+    const struct awaited what = {end_is_ready_or_asks, w, watch_other_ends, NULL, w};
+    w->arm_at = wait_arm_at(e);
     int rc = any_source_wait(e, &what, timeout_ns, doing);
     arm(w, false);
     return rc;
@@ -313,23 +343,31 @@ static int ends_await(struct channel_wait *w, int64_t timeout_ns, acp_doing doin
 
 void acp_channel_give_turn(acp_channel *c)
 {
-    atomic_store(&c->turn, 0);
+    atomic_store_explicit(&c->turn, 0, memory_order_release);
+    membarrier_look(c->engine, c->engine->control);
     if (atomic_load(&c->turn_waiters))
         channel_wake_here(c->engine);
     if (atomic_load(&c->queue))
         channel_queue_serve(c);
 }
 
+/* The look of which a wait on a node mostly consists. */
+static bool stirs(acp_channel *c, struct channel_ring *ring)
+{
+    return ring && (c->shape.sends ? has_free_slot(c, ring) : has_message(c, ring));
+}
+
 /* With the turn, and inside. */
 static bool opens_soon(acp_channel *c, int64_t timeout_ns)
 {
     struct channel_ring *ring = ring_of(c);
-    uint32_t looks = timeout_ns == 0 || c->engine->progress.crowded || !looks_pay(c) ? 0
-                     : timeout_ns == ACP_CHANNEL_GLANCE                             ? GLANCES
-                                                                                    : LOOKS;
-    int rc;
-    while ((rc = state_of(c, ring)) == ACP_E_BUSY && looks--)
+    int rc = state_of(c, ring);
+    uint32_t looks = rc != ACP_E_BUSY || timeout_ns == 0 || c->engine->progress.crowded || !looks_pay(c) ? 0
+                     : timeout_ns == ACP_CHANNEL_GLANCE ? GLANCES : LOOKS;
+    while (rc == ACP_E_BUSY && looks--) {
         linux_cpu_relax();
+        rc = looks % LOOKS_AROUND == 0 ? state_of(c, ring) : stirs(c, ring) ? ACP_OK : ACP_E_BUSY;
+    }
     return rc == ACP_OK && (!c->shape.sends || c->way != CHANNEL_UNKNOWN);
 }
 
@@ -454,7 +492,7 @@ int channel_take_piece(acp_channel *c, acp_piece *piece)
     uint64_t rest = stamp & CHANNEL_REST, most = channel_slot_bytes(&c->shape);
     *piece = (acp_piece){.data = channel_stamp(c, ring, number) + 1, .number = number, .rest = rest,
                          .size = rest < most ? rest : most, .first = stamp & CHANNEL_FIRST};
-    c->held[number % c->shape.slots] = 1;
+    c->held[channel_place(c, number)] = 1;
     if (piece->first)
         c->directly = rest >= CHANNEL_LONG;
     channel_use_up(c, rest <= c->shape.size);
@@ -497,16 +535,17 @@ void acp_channel_release(acp_channel *c, uint64_t number)
     bool wakes = false;
     order_lock(c);
     struct channel_ring *ring = ring_of(c);
-    c->held[number % c->shape.slots] = 0;
+    c->held[channel_place(c, number)] = 0;
     uint64_t taken = atomic_load(&c->taken), next = atomic_load(&c->next), before = taken;
-    while (taken < next && !c->held[taken % c->shape.slots])
+    while (taken < next && !c->held[channel_place(c, taken)])
         taken++;
     transaction_fault_point();
     if (c->way == CHANNEL_FAR && taken - c->credited >= (c->shape.segments ? 1 : (c->shape.slots + 1) / 2))
         credit = c->credited = taken;
     if (ring && taken != before) {
-        atomic_store(&ring->taken, taken);
+        atomic_store_explicit(&ring->taken, taken, memory_order_release);
         transaction_fault_point();
+        look_there(c);
         wakes = atomic_load(&ring->senders_wait);
     }
     atomic_store_explicit(&c->taken, taken, memory_order_release);

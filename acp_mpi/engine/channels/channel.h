@@ -35,6 +35,7 @@ struct acp_channel {
     uint64_t id; /* its place, and its serial << 32 */
     acp_channel_shape shape, other;
     uint64_t stride;
+    uint64_t mask; /* slots - 1; 0: not a power of two */
     uint64_t nonce;
     uint64_t theirs, their_ring, their_nonce; /* once met: the other end's id; where its ring is in its heap */
     struct channel_ring *_Atomic ring; /* the receiver's own; the sender's, if it is near */
@@ -77,9 +78,14 @@ static inline uint64_t channel_slot_bytes(const acp_channel_shape *shape)
     return shape->segments ? 0 : shape->size;
 }
 
+static inline uint64_t channel_place(const struct acp_channel *c, uint64_t number)
+{
+    return c->mask ? number & c->mask : number % c->shape.slots;
+}
+
 static inline uint64_t *channel_stamp(const struct acp_channel *c, struct channel_ring *ring, uint64_t number)
 {
-    return (uint64_t *)(void *)((unsigned char *)ring + CHANNEL_HEAD + number % c->shape.slots * c->stride);
+    return (uint64_t *)(void *)((unsigned char *)ring + CHANNEL_HEAD + channel_place(c, number) * c->stride);
 }
 
 /* number + 1, the first piece of a message, its bytes from this piece on. */

@@ -53,6 +53,7 @@ int acp_channel_new(acp_lane *lane, uint32_t rank, const acp_channel_shape *shap
     c->peer = p;
     c->shape = *shape;
     c->stride = stride_of(channel_slot_bytes(shape));
+    c->mask = shape->slots & (shape->slots - 1) ? 0 : shape->slots - 1;
     c->kept = true;
     pthread_mutex_lock(&e->lock);
     c->nonce = (e->row.nonce ^ (e->channels.serial + 1) * 0x9e3779b97f4a7c15ull) << 1 | (uint64_t)1 << 63;

@@ -8,6 +8,7 @@
 #include "channels/channel_direct.h"
 #include "base/linux.h"
 #include "channels/channel.h"
+#include "core/membarrier.h"
 #include "core/messages.h"
 #include "core/state/peer.h"
 #include "memory/transaction.h"
@@ -66,9 +67,22 @@ int acp_channel_send_into(acp_channel *c, const void *data, uint64_t size)
     return rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED ? ACP_E_HANDLE : rc == ACP_E_CLOSED ? ACP_E_DESTROYED : rc;
 }
 
-static bool would_not_wait(void *end)
+struct slot_wait {
+    acp_channel *end;
+    uint64_t arm_at;
+    bool asks; /* the ring wakes this thread */
+};
+
+static bool would_not_wait(void *context)
 {
-    return acp_channel_state(end) != ACP_E_BUSY;
+    struct slot_wait *w = context;
+    if (acp_channel_state(w->end) != ACP_E_BUSY)
+        return true;
+    if (w->asks || linux_now_ns() < w->arm_at)
+        return false;
+    w->asks = channel_arm(w->end, true);
+    membarrier_wait(w->end->engine);
+    return acp_channel_state(w->end) != ACP_E_BUSY;
 }
 
 /* Until the message has come by either way; ACP_OK: into the buffer; ACP_E_TRUNCATED: so, but another room than the
@@ -84,10 +98,11 @@ static int receive(acp_channel *c, acp_lane *lane, struct channel_ring *ring, vo
     atomic_store(&ring->room, room);
     atomic_store(&ring->asked, c->next + 1);
     transaction_fault_point();
-    channel_arm(c, true);
+    struct slot_wait slots = {.end = c, .arm_at = wait_arm_at(c->engine)};
     atomic_fetch_add_explicit(&c->waits, 1, memory_order_relaxed);
-    int waited = recv_wait_any(c->engine, &request, 1, would_not_wait, c, false, ACP_DOING_RECEIVE, timeout_ns);
-    channel_arm(c, false);
+    int waited = recv_wait_any(c->engine, &request, 1, would_not_wait, &slots, false, ACP_DOING_RECEIVE, timeout_ns);
+    if (slots.asks)
+        channel_arm(c, false);
     atomic_store(&ring->asked, 0);
     transaction_fault_point();
     int rc = acp_request_end(lane, request, &m);
@@ -117,7 +132,7 @@ int acp_channel_take_into(acp_channel *c, void *buffer, uint64_t room, int64_t t
                                                         : ACP_E_CANCELLED;
     if (rc == ACP_OK || rc == ACP_E_TRUNCATED) {
         *piece = (acp_piece){.data = buffer, .size = size, .rest = size, .number = number, .first = true};
-        c->held[number % c->shape.slots] = 1;
+        c->held[channel_place(c, number)] = 1;
         channel_use_up(c, true);
     }
     if (ring)

@@ -4,6 +4,7 @@
 #include "channels/channel_queue.h"
 #include "base/linux.h"
 #include "channels/channel.h"
+#include "core/membarrier.h"
 #include "core/state/peer.h"
 #include "operations/any_source.h"
 #include "peers/peer.h"
@@ -145,8 +146,11 @@ static void leave_op(acp_channel *c, acp_channel_op *op, bool over)
 
 static void arm_queue(acp_channel *c, bool on)
 {
-    if (c->queue_armed != on)
-        c->queue_armed = channel_arm(c, on) && on;
+    if (c->queue_armed == on)
+        return;
+    c->queue_armed = channel_arm(c, on) && on;
+    if (c->queue_armed && c->way != CHANNEL_FAR)
+        membarrier_wait(c->engine);
 }
 
 /* With the turn. False: the oldest must wait. */
@@ -163,12 +167,20 @@ static bool serve_all(acp_channel *c)
     return over;
 }
 
+static bool take_turn(acp_channel *c)
+{
+    uint64_t none = 0;
+    return atomic_compare_exchange_strong(&c->turn, &none, SERVER);
+}
+
 static void serve(acp_channel *c)
 {
     while (atomic_load(&c->queue)) {
-        uint64_t none = 0;
-        if (!atomic_compare_exchange_strong(&c->turn, &none, SERVER))
-            return; /* who has it serves after that */
+        if (!take_turn(c)) {
+            membarrier_wait(c->engine);
+            if (!take_turn(c))
+                return; /* who has it looks at the queue after that */
+        }
         bool over = serve_all(c);
         atomic_store(&c->turn, 0);
         if (atomic_load(&c->turn_waiters))

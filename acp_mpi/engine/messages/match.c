@@ -1,6 +1,7 @@
 /* A message arrives: it meets the receive that was posted first, or is kept as unexpected. */
 #include "messages/match.h"
 #include "core/engine_state.h"
+#include "core/membarrier.h"
 #include "core/state/peer.h"
 #include "memory/heap.h"
 #include "memory/transaction.h"
@@ -70,13 +71,11 @@ struct mail_entry *match_find(const struct heap *h, const acp_envelope *want)
     return NULL;
 }
 
-/* Fence between a store and the look whether the other process sleeps. The sleeper has made this process run one,
- * unless its control page tells otherwise; within one process it has not. */
+/* Between a store and the look whether the other process sleeps, which has made this process run a fence; within one
+ * process it has not. */
 static void told(acp_engine *e, const struct peer *to)
 {
-    atomic_signal_fence(memory_order_seq_cst);
-    if (unlikely(to->shm.control->fences || to->shm.control->crowded || !e->fence.fenced || to == e->job.own))
-        atomic_thread_fence(memory_order_seq_cst);
+    membarrier_look(e, to == e->job.own ? NULL : to->shm.control);
 }
 
 void match_ring(acp_lane *lane, struct peer *to, const struct mail_entry *entry)

@@ -1,9 +1,12 @@
 /* Of several changes of channels of a process only the first rings its doorbell: no order of the steps of its leader, of
- * a thread that dozes beside it, and of those that change channels leaves one of them asleep. */
+ * a thread that dozes beside it, and of those that change channels leaves one of them asleep. Neither does one of a thread
+ * that publishes without a fence and one that asks to be woken; and no send that goes on beside the program is left by a
+ * thread that gives its turn back so. */
 #include "interleaver/interleaved.h"
 
 #define write(fd, bytes, size) ((void)(bytes), il_ring((void *)(intptr_t)(fd)), (ssize_t)(size))
 #include "channels/channel_notes.c"
+#include "core/membarrier.c"
 #include "peers/peer.c"
 #include "progress/doorbell.c"
 
@@ -132,8 +135,101 @@ static const struct scenario another_dies = {
     .threads = {lead, bring_both, die_before_the_ring},
 };
 
+static _Atomic uint32_t waits;
+static _Atomic uint64_t turn, queue;
+static bool served;
+
+static void start_plain(void)
+{
+    start();
+    waits = 0;
+    turn = 1;
+    queue = served = 0;
+    sender.fence.fenced = receiver.fence.can = true;
+    sender.control = &control;
+    SHARE(messages[0]);
+    SHARE(waits);
+    SHARE(turn);
+    SHARE(queue);
+    il.actors[1].registered = true;
+}
+
+/* As end_is_ready_or_asks. */
+static void ask_and_sleep(void)
+{
+    if (is_there(&messages[0]))
+        return;
+    atomic_fetch_add(&waits, 1);
+    membarrier_wait(&receiver);
+    while (!is_there(&messages[0]))
+        il_await((void *)(intptr_t)DOOR);
+}
+
+/* As channel_publish, and acp_channel_release. */
+static void publish(void)
+{
+    __atomic_store_n(&messages[0], 1, __ATOMIC_RELEASE);
+    membarrier_look(&sender, &control);
+    if (atomic_load(&waits))
+        il_ring((void *)(intptr_t)DOOR);
+}
+
+static bool take_turn(void)
+{
+    uint64_t none = 0;
+    return atomic_compare_exchange_strong(&turn, &none, 1);
+}
+
+static void serve(void)
+{
+    served |= atomic_load(&queue);
+    atomic_store(&queue, 0);
+}
+
+/* As acp_channel_begin. */
+static void begin_beside(void)
+{
+    atomic_store(&queue, 1);
+    if (!take_turn()) {
+        membarrier_wait(&receiver);
+        if (!take_turn())
+            return;
+    }
+    serve();
+    atomic_store(&turn, 0);
+}
+
+/* As acp_channel_give_turn. */
+static void give_turn(void)
+{
+    atomic_store_explicit(&turn, 0, memory_order_release);
+    membarrier_look(&sender, &control);
+    if (atomic_load(&queue) && take_turn())
+        serve();
+}
+
+static void check_served(void)
+{
+    MUST(served);
+}
+
+static const struct scenario plain = {
+    .name = "a message is published without a fence",
+    .start = start_plain,
+    .threads = {ask_and_sleep, publish},
+};
+
+static const struct scenario beside = {
+    .name = "a turn is given back without a fence",
+    .start = start_plain,
+    .threads = {begin_beside, give_turn},
+    .check = check_served,
+};
+
 int main(void)
 {
+    explore(&plain);
+    explore(&beside);
     explore(&stream);
     explore(&another_dies);
     explore(&dozing);
