@@ -11,6 +11,7 @@ import launch
 import numpy as np
 import pytest
 
+import acp_mpi as acp
 from acp_mpi.engine import _engine
 
 NUMBER = 12  # DLPack's, for devices of extensions
@@ -67,6 +68,14 @@ def library():
 def begin():
     """Have this process know the kind."""
     _engine.device_kind(library().far_kind())
+
+
+def array_of(values):
+    """Return a new array on the first device with these elements."""
+    values = np.asarray(values)
+    array = acp.empty(values.shape, values.dtype, device=(NUMBER, 0))
+    array.set(values)
+    return array
 
 
 class Tensor:

@@ -53,20 +53,38 @@ def names(note: int, header: bytes | None, buffer: Any) -> tuple[Any, Any]:
     return theirs.newbyteorder() if note >> 12 & 1 else theirs, ours
 
 
-def prepare(x: Any, function: str) -> tuple[Any, bytes | None, int]:
-    """Return what is sent of an unusual array, how it looks if the note has no room for that, and
-    its type as it stands there.
+_LONG = 2 << 20  # bytes from which a message of device memory goes in parts
+
+
+def prepare(x: Any, function: str) -> tuple[Any, bytes | None, int, Any]:
+    """Return what is sent of an unusual array, how it looks if the note has no room for that, its
+    type as it stands there, and what sends it in parts, or None.
 
     None: it holds objects, and is pickled as one.
     """
+    if function in ("send", "sendrecv") and buffers.on_device(x):
+        from acp_mpi.comm.device_parts import Leaving
+
+        parts = Leaving(x, function)
+        if parts.size > _LONG:
+            return b"", parts.header, _type_bits(parts.dtype), parts
     array = buffers.brought(x, function)
     if array.dtype.hasobject:
-        return None, None, 0
+        return None, None, 0, None
     array = numpy.ascontiguousarray(array).reshape(array.shape)
     if _has_note(array):
-        return array, None, 0
+        return array, None, 0, None
     look = pickle.dumps((array.dtype, array.shape), 5)
-    return array.reshape(-1).view("u1"), look, _type_bits(array.dtype)
+    return array.reshape(-1).view("u1"), look, _type_bits(array.dtype), None
+
+
+def described(header: bytes, source: int, number: int, context: int) -> Any:
+    """Return the header of a message, or what brings the parts in which its bytes come."""
+    if len(pickle.loads(header)) == 2:
+        return header
+    from acp_mpi.comm.device_parts import Arriving
+
+    return Arriving(header, source, number, context)
 
 
 def _has_note(array: Any) -> bool:

@@ -6,7 +6,7 @@ import sys
 from math import prod
 
 from acp_mpi.engine import _engine
-from acp_mpi.rma import opencl_memory
+from acp_mpi.rma import device_rooms, opencl_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,29 +124,55 @@ def look_of(x: Any, function: str) -> tuple[Any, tuple[int, ...]]:
     return numpy.dtype(f"{_LETTERS.get(code, 'V')}{size}"), shape
 
 
+class _Staged:
+    """A stand-in in host memory for device memory, `side`; short ones are in rooms.
+
+    A call copies its first bytes to the device.
+    """
+
+    def __init__(self, function: str, side: tuple[Any, int, int, Any], look: Any) -> None:
+        import numpy
+
+        dtype, shape = look
+        self.side, self._function, self._ga = side, function, 0
+        if side[2] <= device_rooms.BYTES:
+            loan = device_rooms.Loan(function, side[2])
+            self.array, self._ga = numpy.asarray(loan).view(dtype).reshape(shape), loan.ga
+        else:
+            self.array = numpy.empty(shape, dtype)  # whose pages are there as far as they are used
+
+    def move(self, size: int, out: bool) -> None:
+        block, offset, _, stream = self.side
+        side = block, offset, size, stream
+        if self._ga:
+            _engine.device_move(self._function, self._ga, side, out)
+            return
+        ga = _engine.register(self.array.ctypes.data, size, 0)
+        try:
+            _engine.device_move(self._function, ga, side, out)
+        finally:
+            _engine.quiet(_engine.retire(ga, size))
+
+    def __call__(self, size: int) -> None:
+        if size:
+            self.move(size, False)
+
+
 def staged(x: Any, function: str, writable: bool) -> tuple[Any, Callable[[int], None] | None]:
-    """Return an array in global memory of the host for the elements of device memory.
+    """Return an array of the host for the elements of device memory.
 
     It has a copy of them, or if it is `writable` there is what copies its first bytes back.
     """
     import numpy
 
-    dtype, shape = look_of(x, function)
-    size = prod(shape) * dtype.itemsize
-    if not size:
-        return numpy.empty(shape, dtype), (lambda size: None) if writable else None
-    block, offset, _, stream = found(x, function, writable)
-    room = _engine.allocate(size, 0, function)
-    array = numpy.ndarray(shape, dtype, memoryview(room))
-    if not writable:
-        _engine.device_move(function, room.ga, (block, offset, size, stream), True)
-        return array, None
-
-    def back(size: int) -> None:
-        if size:
-            _engine.device_move(function, room.ga, (block, offset, size, stream), False)
-
-    return array, back
+    look = look_of(x, function)
+    if not prod(look[1]) * look[0].itemsize:
+        return numpy.empty(look[1], look[0]), (lambda size: None) if writable else None
+    stand_in = _Staged(function, found(x, function, writable), look)
+    if writable:
+        return stand_in.array, stand_in
+    stand_in.move(stand_in.side[2], True)
+    return stand_in.array, None
 
 
 def device_of(device: Any, function: str) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ import far
 import numpy as np
 import opencl
 import pytest
+from far import array_of
 
 import acp_mpi as acp
 
@@ -23,13 +24,6 @@ def right():
 
 def left():
     return (acp.rank() - 1) % acp.procs()
-
-
-def array_of(values):
-    values = np.asarray(values)
-    array = acp.empty(values.shape, values.dtype, device=(far.NUMBER, 0))
-    array.set(values)
-    return array
 
 
 @pytest.mark.parametrize("count", [0, 3, LONG // 8])

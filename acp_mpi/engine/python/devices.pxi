@@ -326,6 +326,11 @@ cdef uint64_t device_begun(str function, uint64_t ga, object side, uint64_t orde
     return h
 
 
+def device_start(str function, ga: int, side: tuple[DeviceBlock, int, int, object], write: bool) -> int:
+    """Start what `device_move` does; return its handle."""
+    return device_begun(function, ga, side, ACP_HANDLE_NULL, write)
+
+
 def device_move(str function, ga: int, side: tuple[DeviceBlock, int, int, object], write: bool) -> None:
     """Copy a part of a block to `ga`, with `write`, or from there; waits."""
     device_moved(function, ga, side, write)

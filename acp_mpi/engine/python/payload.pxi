@@ -205,7 +205,7 @@ cdef object unusual_payload(object x, payload *p, str function):
     # Arrays that are not contiguous, or of a type that no note has room for.
     global last_header
     cdef uint64_t type
-    plain, described, type = mail_payload().prepare(x, function)
+    plain, described, type, parts = mail_payload().prepare(x, function)
     if plain is None:
         return object_payload(x, p, function)
     if described is None:
@@ -216,7 +216,7 @@ cdef object unusual_payload(object x, payload *p, str function):
     raw_payload(plain, p, function)
     last_header += 1
     p.note = DESCRIBED | type | (last_header & 0x7ffff) << 13
-    return plain, described
+    return plain, described, parts
 
 
 cdef object unpacked(const acp_envelope *got, const char *data, object header):

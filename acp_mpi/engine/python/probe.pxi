@@ -142,6 +142,8 @@ cdef object look_for(str function, uint64_t context, int64_t source, int64_t tag
         if not wait:
             return None
         probe_waiting(function, &c, limit)
+    if not raw and c.found.note & 15 == DESCRIBED and c.found.size == 0:
+        c.found.size = bytes_in_parts(function, &c.found, context, stray)
     if not take:
         return status_of(&c.found)
     message = Message.__new__(Message)
@@ -151,6 +153,14 @@ cdef object look_for(str function, uint64_t context, int64_t source, int64_t tag
         message.taken, message.home = c.taken, engine
         acp_engine_hold(engine)
     return message
+
+
+cdef uint64_t bytes_in_parts(str function, const acp_envelope *found, uint64_t context, Stray stray) except? 0:
+    # Of a message whose bytes come behind its header.
+    if stray is not None and stray.header is not None:
+        return stray.header.size if comes_in_parts(stray.header) else 0
+    header = look_for(function, context | HEADERS, found.source, found.note >> 4, True, False, True, None, None)
+    return (<Status>header).note >> 4
 
 
 cdef object look_at_nothing(bint take):

@@ -68,7 +68,9 @@ cdef Request receive_stray(Request r, Stray stray):
         return r
     n = len(stray.data)
     header = stray.header = r.header_of(&stray.envelope)
-    if r.viewed:
+    if comes_in_parts(header):
+        r.gather(header)
+    elif r.viewed:
         copy_bytes(r.view.buf, PyBytes_AS_STRING(stray.data), min(n, <uint64_t>r.view.len))
     if n < stray.envelope.size:
         cut_short(r, &stray.envelope, n)
@@ -293,7 +295,7 @@ def sendrecv(x, dest: Int, sendtag: Int = 0, buffer: _Buffer = None, source: Int
     receiving = receive_begin("sendrecv", buffer, OWN_CONTEXT, source_of(source, "sendrecv"),
                               tag_of(recvtag, "sendrecv", True), False)
     try:
-        sending = post("sendrecv", x, dest, sendtag, False)
+        sending = post("sendrecv", x, dest, sendtag, False, timeout, receiving)
         if sending is not None:
             request_block(sending, left_until(end))
             sending.outcome()

@@ -103,6 +103,11 @@ cdef class Request(Pending):  # type: Pending, Generic[_T_co]
         if acp_request_look(self.request, &got) == ACP_OK:
             self.fetch()
             header = self.header_of(&got)  # which Ctrl-C may interrupt: the message stays
+            if comes_in_parts(header):
+                self.gather(header)
+                self.end_it(&got)
+                self.take(&got, NULL, header)
+                return self.ends()
             if self.viewed:
                 if self.end_it(&got) in (ACP_OK, ACP_E_TRUNCATED):
                     self.take(&got, NULL, header)
@@ -141,14 +146,50 @@ cdef class Request(Pending):  # type: Pending, Generic[_T_co]
                           True)
         if not r.over:
             request_block(r, ACP_FOREVER)
-        self.header = r.outcome()
+        self.header = mail_payload().described(r.outcome(), got.source, got.note >> 4, got.context | HEADERS)
         return self.header
+
+    cdef object place(self):
+        # Where its bytes are wanted: in device memory, in memory of the host, or in a new array.
+        place = getattr(self.finish, "side", None)
+        if self.viewed and place is None:
+            place = PyMemoryView_FromMemory(<char *>self.view.buf, self.view.len, PyBUF_WRITE)
+        return place
+
+    cdef int gather_some(self) except -1:
+        # Those that are here of a message in parts.
+        cdef acp_envelope got
+        if self.over or self.request == NULL or not acp_request_done(self.request):
+            return 0
+        if acp_request_look(self.request, &got) == ACP_OK and got.note & 15 == DESCRIBED and not self.raw:
+            header = self.header_of(&got)
+            if comes_in_parts(header):
+                header.bring(self.function, self.place(), False)
+        return 0
+
+    cdef int gather(self, object parts) except -1:
+        # All bytes come to where they are wanted; Ctrl-C ends it, and the next call goes on.
+        place = self.place()
+        try:
+            parts.bring(self.function, place)
+        except _errors.Error as error:
+            self.error = error
+        if type(place) is tuple:
+            self.finish = None
+        return 0
 
     cdef int take(self, const acp_envelope *got, const char *data, object header) except -1:
         # The result: the user's buffer, which is filled, or what the bytes are. Where Ctrl-C interrupts
         # it, it can be done again.
         self.known, self.message = True, got[0]
+        if comes_in_parts(header):
+            self.message.size, got = header.size, &self.message
+            if self.error is not None:
+                return 0
         try:
+            if not self.viewed and comes_in_parts(header):
+                self.result = header.array
+                return 0
             if not self.viewed:
                 self.result = raw_bytes_of(data, got.size) if self.raw else unpacked(
                     got, data, header)
@@ -253,6 +294,10 @@ cdef class Request(Pending):  # type: Pending, Generic[_T_co]
         self.request = NULL
         self.result = None
         return self.ends()
+
+
+cdef bint comes_in_parts(object header) noexcept:
+    return header is not None and type(header) is not bytes
 
 
 cdef object ended_with_reset(object what):

@@ -41,16 +41,42 @@ cdef Request post_payload(str function, payload *p, object keep, uint32_t dest, 
     return under_way(function, p, keep, &c)
 
 
-cdef int announce(str function, bytes header, uint64_t number, uint32_t dest,
-                  uint64_t context) except -1:
-    # How the array of the next message looks; small, so that it goes at once or by itself.
+cdef int announce(str function, bytes header, object parts, uint64_t number, uint32_t dest) except -1:
+    # How the array of the next message looks; small, so that it goes at once or by itself. Its note says how many bytes
+    # follow in parts.
     cdef payload p
     keep = raw_payload(header, &p, function)
-    post_payload(function, &p, keep, dest, number, context | HEADERS, False)
+    if parts is not None:
+        p.note = <uint64_t>parts.size << 4 | BYTES
+    post_payload(function, &p, keep, dest, number, OWN_CONTEXT | HEADERS, False)
     return 0
 
 
-cdef Request post(str function, object x, object dest, object tag, bint wanted):
+cdef class Meanwhile:
+    """Takes what has come of the message that a receive has met, if it comes in parts."""
+    cdef Request r
+
+    def __call__(self) -> None:
+        self.r.gather_some()
+
+    @property
+    def side(self) -> tuple | None:
+        """Where in device memory it goes."""
+        return getattr(self.r.finish, "side", None)
+
+
+cdef Meanwhile meanwhile(Request r):
+    cdef Meanwhile m
+    if r is None:
+        return None
+    m = Meanwhile.__new__(Meanwhile)
+    m.r = r
+    return m
+
+
+cdef Request post(str function, object x, object dest, object tag, bint wanted, object timeout=None,
+                  Request beside=None):
+    # `beside`: a receive of the same call.
     cdef payload p
     cdef int64_t d, t
     if engine == NULL:
@@ -63,7 +89,11 @@ cdef Request post(str function, object x, object dest, object tag, bint wanted):
     try:
         keep = pack(x, &p, function)
         if p.note & 15 == DESCRIBED:
-            announce(function, keep[1], p.note >> 4, d, OWN_CONTEXT)
+            announce(function, keep[1], keep[2], p.note >> 4, d)
+            if keep[2] is not None:
+                head = post_payload(function, &p, keep, d, t, OWN_CONTEXT, False)
+                keep[2].go(head, (d, p.note >> 4, OWN_CONTEXT | HEADERS), timeout, meanwhile(beside))
+                return None
         return post_payload(function, &p, keep, d, t, OWN_CONTEXT, wanted)
     finally:
         unpack_nothing(&p)
@@ -78,7 +108,7 @@ def send(x, dest: Int, tag: Int = 0, timeout: float | None = None) -> None:
     after `timeout` seconds. RankError; PeerLostError if that rank has died.
     """
     cdef int64_t limit = nanoseconds(timeout, "send")
-    cdef Request r = post("send", x, dest, tag, False)
+    cdef Request r = post("send", x, dest, tag, False, timeout)
     if r is not None:
         request_block(r, limit)
         r.outcome()

@@ -113,6 +113,8 @@ cdef int to_the_next(Request r) except -1:
     # Ctrl-C came when the message had: it is for the next receive.
     cdef Stray stray
     raised = arrive(r)
+    if comes_in_parts(r.header):
+        r.header.leave(r.function)
     stray = untaken(r)
     if stray is not None:
         stray.envelope, stray.number, stray.header = r.message, r.number, r.header
