@@ -104,8 +104,11 @@ class Storm:
         self.meet()
         while True:
             self.common.choice(
-                [self.copies, self.messages, self.collectives, self.change, self.heap, self.count]
-            )()
+                [
+                    self.copies, self.messages, self.stream, self.collectives,
+                    self.change, self.heap, self.count,
+                ]
+            )()  # fmt: skip
             self.rounds += 1
             seen = self.folder / f"{self.rank} rounds"
             seen.write_text(f"{int(seen.read_text() or 0) + 1 if seen.exists() else 1}")
@@ -133,7 +136,7 @@ class Storm:
     def messages(self) -> None:
         """Send messages of several lengths to all, and receive theirs in the order of sends."""
         # those that are left of a loss are of more members
-        tag = len(self.members) * TAGS + self.common.randrange(TAGS)
+        tag = len(self.members) * TAGS + self.common.randrange(TAGS - 1)
         sizes = self.common.choices(SIZES, k=3)
         requests = [
             acp.isend(bytes([tag % 251]) * size, other, tag)
@@ -149,6 +152,21 @@ class Storm:
                 assert status.size == size, f"{status.size} bytes of {size} by {source}"
                 assert room[:size] == bytes([tag % 251]) * size, f"a message of {size} by {source}"
         patiently(lambda: acp.waitall(requests, timeout=1.0))
+
+    def stream(self) -> None:
+        """Send many short messages to the next member, and pause; by link they leave together."""
+        before, behind = (self.members[(self.index + way) % len(self.members)] for way in (-1, 1))
+        if before == self.rank:
+            return
+        tag, count = len(self.members) * TAGS + TAGS - 1, self.common.randrange(1, 500)
+        for number in range(count):
+            acp.send(number.to_bytes(8, "little"), behind, tag)
+            if not self.dice.randrange(200):
+                time.sleep(self.dice.random() * 0.003)
+        room = bytearray(8)
+        for number in range(count):
+            patiently(lambda: acp.recv(room, before, tag, timeout=1.0))
+            assert int.from_bytes(room, "little") == number, f"message {number} of a stream"
 
     def collectives(self) -> None:
         """Fold and gather arrays."""
