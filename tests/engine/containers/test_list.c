@@ -128,6 +128,34 @@ static void meet(acp_engine *e)
     CHECK(acp_barrier(e, NULL, 0, 1, ACP_FOREVER) == ACP_OK);
 }
 
+/* An element whose bytes are elsewhere comes as their address, however much room there is for bytes. */
+static void far_elements(acp_lane *lane, uint32_t rank)
+{
+    static _Thread_local uint64_t out[10000];
+    const struct name n = create(lane, rank);
+    const struct {
+        struct list_put put;
+        struct list_record record;
+    } in = {.record = {.size = 8, .payload = acp_starter(lane->engine, rank)}};
+    for (uint64_t i = 0; i < 30; i++) { /* then nodes are kept for more */
+        struct acp_call c = call_of(METHOD_LIST_PUT, n, LIST_BACK);
+        c.in = &in;
+        c.in_size = sizeof in;
+        CHECK(run(lane, &c) == ACP_OK && c.result[1] == 1);
+    }
+    for (uint64_t i = 0; i < 30; i++) {
+        struct acp_call c = call_of(METHOD_LIST_TAKE, n, (i % 2 ? LIST_BACK : LIST_FRONT) | 1 << 8 | (uint64_t)LIST_FETCH << 32);
+        struct list_record record;
+        c.out = out;
+        c.out_room = sizeof out;
+        CHECK(run(lane, &c) == ACP_OK && out[0] == 1);
+        memcpy(&record, out + sizeof(struct list_answer) / 8, sizeof record);
+        CHECK(record.size == 8 && record.payload == in.record.payload && !record.block);
+    }
+    struct acp_call destroy = call_of(METHOD_DESTROY, n, 0);
+    CHECK(run(lane, &destroy) == ACP_OK);
+}
+
 /* Without the argument that a method needs nothing happens. */
 static void bare_calls(acp_lane *lane)
 {
@@ -183,6 +211,8 @@ static void use(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
             lists[i] = create(lane, c->count - 1);
     meet(e);
     bare_calls(lane);
+    if (rank == 0)
+        far_elements(lane, rank);
     work(lane, rank);
     meet(e);
     for (uint32_t i = 0; i < 2; i++)

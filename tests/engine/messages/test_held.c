@@ -7,6 +7,7 @@
 #include "memory/transaction.h"
 #include "messages/flow.h"
 #include "messages/mailbox.h"
+#include "messages/purge.h"
 #include "messages/request.h"
 #include "peers/peer.h"
 #include "progress/doorbell.h"
@@ -322,6 +323,24 @@ static void an_unwanted_pull(struct cluster *c, uint32_t rank, acp_engine *e, ac
     free(room);
 }
 
+/* Who leads does not wait for a mailbox that somebody holds, and comes again. */
+static void a_purge_comes_again(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    struct hold hold;
+    (void)c;
+    small_mailbox(rank, e, lane);
+    UNTIL(progress_leader_try(e));
+    CHECK(transaction_enter(&hold, lane, &box_of(e)->section, mailbox_heap(e, e->job.own), ACP_FOREVER) == ACP_OK);
+    e->mail.losses = 1;
+    purge_step(&e->lanes[LANE_LEADER]);
+    CHECK(e->mail.losses == 1);
+    transaction_leave(&hold);
+    purge_step(&e->lanes[LANE_LEADER]);
+    CHECK(!e->mail.losses);
+    progress_leader_release(e);
+    meet(e);
+}
+
 /* What is left in its heap cannot be brought any more: the receiver gives up its envelope. */
 static void a_sender_dies(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
@@ -356,6 +375,7 @@ int main(void)
     cluster_run(&c, an_interrupted_return);
     cluster_stop(&c);
     cluster_start(&c, 2, 2, ACP_PATH_ANY, CLUSTER_SHARED);
+    cluster_run(&c, a_purge_comes_again);
     cluster_run(&c, an_ended_pull);
     cluster_run(&c, a_late_return);
     cluster_run(&c, a_pull_that_fails);

@@ -113,6 +113,23 @@ static acp_request *wait_there(struct stage *s, int64_t source, int64_t tag)
     return r;
 }
 
+/* Ranks of a place are 32 apart; a rank has 32 bits at most. */
+static void owners_fit_their_places(void)
+{
+    for (uint32_t place = 0; place < RING_SENDERS; place++) {
+        const uint64_t most = UINT32_MAX - (UINT32_MAX - 1 - place) % RING_SENDERS;
+        const struct {
+            uint64_t owner;
+            bool fits;
+        } owners[] = {{0, true}, {place + 1, true}, {place + 2, false}, {place + 33, true}, {place + 32, false},
+                      {most, true}, {most + RING_SENDERS, false}, {((uint64_t)1 << 32) + place + 1, false}};
+        for (size_t i = 0; i < sizeof owners / sizeof *owners; i++) {
+            struct pair_ring ring = {.owner = owners[i].owner};
+            CHECK(pair_ring_owner_fits(&ring, place) == owners[i].fits);
+        }
+    }
+}
+
 /* Those that have ended, the last one first. */
 static void requests_are_used_again(void)
 {
@@ -464,6 +481,7 @@ int main(void)
     against_a_model();
     a_full_ring_is_brought_first();
     requests_are_used_again();
+    owners_fit_their_places();
     damage_is_noticed_and_passed();
     words_of_the_sender();
     a_ring_needs_memory();

@@ -186,10 +186,48 @@ static void what_is_left_to_others_wakes_them(void)
     cluster_stop(&c);
 }
 
+/* The watermark is at 4 or at 6, which is the last; 5 and 7 were complete at once. */
+static void an_order_is_met(void)
+{
+    static const struct {
+        acp_handle_t order, previous;
+        bool at_4, done, at_6;
+    } cases[] = {
+        {ACP_HANDLE_CONT, 0, true, true, true},  {ACP_HANDLE_CONT, 4, true, true, true},
+        {ACP_HANDLE_CONT, 6, false, true, true}, {ACP_HANDLE_CONT, 7, true, true, true},
+        {ACP_HANDLE_ALL, 0, false, false, true}, {ACP_HANDLE_NULL, 6, true, true, true},
+        {4, 6, true, true, true},                {5, 6, true, true, true},
+        {6, 4, false, false, true},              {7, 4, false, false, true},
+        {100, 4, false, false, true},
+    };
+    static struct op table[OPS];
+    acp_engine *e = calloc(1, sizeof *e);
+    acp_lane lane = {.engine = e};
+    CHECK(e);
+    e->ops.table = table;
+    e->ops.last = 6;
+    table[3].handle = 6;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lane.previous = cases[i].previous;
+        e->ops.watermark = 4;
+        table[3].state = OP_RUNNING;
+        CHECK(op_table_order_met_slow(e, &lane, cases[i].order) == cases[i].at_4);
+        table[3].state = OP_DONE;
+        CHECK(op_table_order_met_slow(e, &lane, cases[i].order) == cases[i].done);
+        e->ops.watermark = 6;
+        CHECK(op_table_order_met_slow(e, &lane, cases[i].order) == cases[i].at_6);
+        e->ops.failure_count = 1; /* it may concern this one */
+        CHECK(!op_table_order_met_slow(e, &lane, cases[i].order));
+        e->ops.failure_count = 0;
+    }
+    free(e);
+}
+
 int main(void)
 {
     static const cluster_body bodies[] = {old_values_are_there, a_put_reads_what_was_brought};
     cluster_by_every_road(bodies, sizeof bodies / sizeof *bodies);
+    an_order_is_met();
     an_error_told_meanwhile_counts(false);
     an_error_told_meanwhile_counts(true);
     what_fails_is_never_done();
