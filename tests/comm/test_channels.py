@@ -106,8 +106,9 @@ def test_elements_and_objects_come_as_they_were_sent(pair):
         assert [channel.recv() for _ in things] == things
 
 
-def test_a_slot_is_written_and_read_where_it_lies(pair):
-    channel = pair(size=80, slots=4, dtype="i8")
+@pytest.mark.parametrize("size", [80, 4096, 2 << 20])
+def test_a_slot_is_written_and_read_where_it_lies(pair, size):
+    channel = pair(size=size, slots=4, dtype="i8")
     if sends(channel):
         with channel.reserve(4) as view:
             view[:] = range(4)
@@ -115,6 +116,7 @@ def test_a_slot_is_written_and_read_where_it_lies(pair):
             view[:] = -1
             raise KeyError
         with channel.reserve() as view:
+            assert view.nbytes == size
             view[:3] = 7, 8, 9
             channel.commit(3)
             with pytest.raises(acp.Error, match="inside reserve"):

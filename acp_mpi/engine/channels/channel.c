@@ -25,6 +25,11 @@
 #include <string.h>
 
 #define STREAMED 2048u /* bytes; longer ones are written past the caches */
+#if defined(__SSE2__)
+#define STAGED ((uint64_t)1 << 20) /* of a slot: up to here it is filled beside the ring, whose lines the reader has had */
+#else
+#define STAGED 0u /* stores go through the caches in any case */
+#endif
 #define GLANCES 60u /* with the interpreter lock */
 #define LOOKS 200u  /* before a wait that costs more */
 #define LOOKS_AROUND 8u /* one of so many is for all that may end the wait */
@@ -402,10 +407,10 @@ int acp_channel_open(acp_channel *c, int64_t timeout_ns)
 void *acp_channel_slot(acp_channel *c)
 {
     struct channel_ring *ring = atomic_load(&c->ring);
-    if (c->way == CHANNEL_NEAR)
+    if (c->way == CHANNEL_NEAR && (c->shape.size < STREAMED || c->shape.size > STAGED))
         return ring ? channel_stamp(c, ring, c->next) + 1 : NULL;
     if (!c->held)
-        c->held = malloc(c->shape.size ? c->shape.size : 1);
+        c->held = aligned_alloc(64, (c->shape.size + 63) & ~(uint64_t)63);
     return c->held;
 }
 

@@ -57,7 +57,7 @@ struct acp_channel {
     uint64_t credited;        /* slots given back of which a sender elsewhere has been told */
     uint64_t arrived;         /* slots that have come from there; with the engine's lock */
     _Atomic uint32_t order;   /* lock of `held`, `taken` and `credited`: a few stores long */
-    unsigned char *held;      /* by slot: taken and not given back; of a sender: room for a slot elsewhere */
+    unsigned char *held;      /* by slot: taken and not given back; of a sender: one slot, filled beside the ring */
     _Atomic uint64_t messages, waits;
     bool directly; /* of a receiver: the last message was a long one; with the turn */
     uint32_t vain; /* of a sender: long messages in a row for which no buffer waited; with the turn */

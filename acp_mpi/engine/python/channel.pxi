@@ -177,8 +177,8 @@ cdef class Channel:
         """Return a context whose variable is the next slot itself, writable: an array of the dtype, or a memoryview.
 
         `n`: elements, or bytes without a dtype, at most those of a slot, which is the default. Leaving publishes them, or
-        as many as `commit` said; an exception publishes nothing. On another node the slot is memory of this process that
-        is sent then. The view must not be used afterwards. Errors as of `send`.
+        as many as `commit` said; an exception publishes nothing. On another node, and of slots of 2 KiB to 1 MiB, it is memory
+        of this process that is sent then. The view must not be used afterwards. Errors as of `send`.
         """
         cdef Reservation r = Reservation.__new__(Reservation)
         self.demand("reserve", True)
