@@ -13,6 +13,7 @@ SECTIONS = (
     "the driver without the library",
     "the CUDA kind",
     "packages with device arrays",
+    "benchmarks",
     "end",
 )
 

@@ -27,23 +27,26 @@ def measure(quick: bool) -> list[Row]:
                         acp.get(there, mine)
 
                 samples = []
-                for computes in (False, True):
+                for computes in ("", "Python", "a kernel"):
                     acp.sync()
                     if acp.rank() == 0:
-                        progress(f"{kind.name}, {size_name(size)}, owner computes: {computes}")
+                        progress(f"{kind.name}, {size_name(size)}, {computes or 'at rest'}")
                         samples += singles(effort, copy)
                         acp.put(places[1], np.ones(1, np.uint64))
                     elif computes:
                         while not stop[0]:
-                            sum(range(1000))
+                            kind.compute() if computes == "a kernel" else sum(range(1000))
                     else:
                         acp.wait_until(acp.query_ga(stop), "==", 1)
                     acp.sync()
                     stop[0] = 0
                 if acp.rank() == 0:
-                    idle, busy = (sample.median / US for sample in samples)
-                    what = f"{kind.name}: {size_name(size)} from a rank that computes"
-                    rows.append(Row(what, "µs", busy, "that sleeps", idle, Goal(times=1.3)))
+                    idle, *busy = (sample.median / US for sample in samples)
+                    for time, where in zip(busy, ("Python", "a kernel"), strict=True):
+                        what = (
+                            f"{kind.name}: {size_name(size)} from a rank that computes in {where}"
+                        )
+                        rows.append(Row(what, "µs", time, "that sleeps", idle, Goal(times=1.3)))
                 acp.sync()
                 mine.close()
                 array.close()

@@ -27,6 +27,18 @@ class Kind:
         """Copy it from the host, and wait."""
         raise NotImplementedError
 
+    def compute(self) -> None:
+        """Have a kernel run for some milliseconds, and wait."""
+        raise NotImplementedError
+
+
+_LONG_KERNEL = """kernel void turn(global float *a) {
+    float x = a[0];
+    for (int i = 0; i < 5000000; i++)
+        x = x * 0.999f + 1;
+    a[0] = x;
+}"""
+
 
 class _OpenCL(Kind):
     name = "OpenCL"
@@ -35,6 +47,7 @@ class _OpenCL(Kind):
         self._cl = importlib.import_module("pyopencl")
         context = self._cl.Context(self._cl.get_platforms()[0].get_devices()[:1])
         self._queue, self.device = self._cl.CommandQueue(context), context
+        self._turn: Any = None
 
     def own(self, size: int) -> Any:
         return self._cl.Buffer(self.device, self._cl.mem_flags.READ_WRITE, size)
@@ -44,6 +57,12 @@ class _OpenCL(Kind):
 
     def write(self, array: Any, host: np.ndarray) -> None:
         self._cl.enqueue_copy(self._queue, array, host)
+
+    def compute(self) -> None:
+        if self._turn is None:
+            self._turn = self._cl.Program(self.device, _LONG_KERNEL).build().turn
+            self._one = self.own(4)
+        self._turn(self._queue, (1,), None, self._one).wait()  # one thread: the other rank has one
 
 
 class _Cuda(Kind):
@@ -61,6 +80,12 @@ class _Cuda(Kind):
 
     def write(self, array: Any, host: np.ndarray) -> None:
         array.set(host)
+
+    def compute(self) -> None:
+        x = self._cupy.ones(1 << 22)
+        for _ in range(100):
+            x = x * 0.999 + 1
+        self._cupy.cuda.Device().synchronize()
 
 
 def kinds() -> Iterator[Kind]:

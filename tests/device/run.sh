@@ -67,6 +67,15 @@ arrays() {
     timeout 400 "$python" "$top/tests/device/arrays.py"
 }
 
+measure() {
+    section "benchmarks"
+    if "$python" -c "import acp_mpi, cupy, mpi4py"; then
+        timeout 240 "$python" "$top/benchmarks/devices.py" --quick
+    else
+        echo "not measured: acp_mpi, CuPy and mpi4py are needed"
+    fi
+}
+
 all() {
     machine
     declarations
@@ -74,6 +83,7 @@ all() {
     probe
     kind
     arrays
+    measure
     section end
 }
 

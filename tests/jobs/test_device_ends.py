@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 
 import far
 import launch
@@ -100,6 +101,23 @@ def a_child_does_not_use_it():
     assert array.get()[0] == 0
 
 
+def loads_no_driver():
+    """A program without device memory pays for none."""
+    acp.init()
+    array = acp.zeros(1000)
+    places = acp.allgather(acp.query_ga(array))
+    acp.put(places[(acp.rank() + 1) % acp.procs()], np.ones(1000))
+    acp.send(array, (acp.rank() + 1) % acp.procs())
+    acp.recv(array)
+    acp.sync()
+    maps = Path("/proc/self/maps").read_text()
+    assert not [name for name in ("libcuda", "libOpenCL", "libpocl") if name in maps]
+    libraries = {"torch", "cupy", "jax", "numba", "pyopencl"}
+    ours = {name for name in sys.modules if name.startswith("acp_mpi.rma.device_")}
+    assert not libraries & set(sys.modules)
+    assert not ours
+
+
 ENDS = [outlive_finalize, outlive_reset, end_with_all_open, are_dropped, a_child_does_not_use_it]
 
 
@@ -107,3 +125,7 @@ ENDS = [outlive_finalize, outlive_reset, end_with_all_open, are_dropped, a_child
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
 def test_memory_goes_back_when_nobody_uses_it(passes, end, road):
     passes([*launch.mpiexec(RANKS), *launch.program(end)], ROADS[road])
+
+
+def test_a_program_without_device_memory_loads_no_driver(passes):
+    passes([*launch.mpiexec(2), *launch.program(loads_no_driver)])

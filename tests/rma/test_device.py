@@ -1,6 +1,8 @@
 """Device memory: arrays of other libraries, arrays of ours, and what cannot be done with them."""
 
+import sys
 import threading
+import types
 
 import far
 import numpy as np
@@ -405,6 +407,112 @@ def test_contiguous_strides_and_streams_are_understood(monkeypatch):
     assert (offset, size, stream) == (3, 128, 5)
     assert device_memory.found(Shown(shape=(1, 4), strides=(99, 8)), "put")[2:] == (32, None)
     assert device_memory.found(Shown(data=(1 << 40, True)), "put")[2] == 128
+
+
+class Capsules:
+    """What gives its memory by DLPack alone."""
+
+    def __init__(self, shape=(4, 4), place=(2, 1), **given):
+        self.place, self.given, self.asked = place, {"shape": shape, **given}, []
+
+    def __dlpack_device__(self):
+        return self.place
+
+    def __dlpack__(self, **asked):
+        self.asked.append(asked)
+        return self
+
+
+@pytest.fixture
+def memory_of_the_driver(monkeypatch):
+    """No driver is asked; a capsule shows what its exporter was given."""
+
+    def place(capsule):
+        shown = {"address": 1 << 40, "strides": None, "read_only": False, **capsule.given}
+        of_device = (shown["address"], *capsule.place)
+        return *of_device, shown["shape"], shown["strides"], 8, shown["read_only"], 0, 2
+
+    monkeypatch.setattr(_engine, "device_adopt", lambda *given: (given[:5], 3))
+    monkeypatch.setattr(_engine, "dlpack_place", place)
+
+
+@pytest.mark.usefixtures("memory_of_the_driver")
+@pytest.mark.parametrize("place", [(2, 1), (13, 0), (4, 0)])
+def test_memory_is_found_by_dlpack(place):
+    array = Capsules(place=place)
+    kind = 2 if place[0] == 13 else place[0]  # CUDA's driver knows managed memory by its address
+    assert device_memory.found(array, "put") == (
+        ("put", kind, place[1], 1 << 40, 128),
+        3,
+        128,
+        None,
+    )
+    assert array.asked == [{} if kind == 4 else {"stream": -1}]  # no order is asked for
+    assert device_memory.found(Capsules(read_only=True), "put")[2] == 128
+    for wrong, error in (({"strides": (1, 4)}, "contiguous"), ({"shape": (0,)}, "no elements")):
+        with pytest.raises(ValueError, match=error):
+            device_memory.found(Capsules(**wrong), "put")
+    for function in ("get", "iget", "register_memory"):
+        with pytest.raises(ValueError, match="read-only"):
+            device_memory.found(Capsules(read_only=True), function)
+
+
+@pytest.mark.usefixtures("memory_of_the_driver")
+def test_a_tensor_of_pytorch_is_behind_its_current_stream(monkeypatch):
+    class Tensor(Shown):
+        device = "cuda:1"
+
+    torch, asked = types.ModuleType("torch"), []
+    torch.Tensor, torch.cuda = Tensor, types.SimpleNamespace()
+    current = types.SimpleNamespace(cuda_stream=77)
+    torch.cuda.current_stream = lambda device: asked.append(device) or current
+    tensor = Tensor(version=2)
+    assert device_memory.found(tensor, "put")[3] is None  # PyTorch has not been loaded
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert device_memory.found(tensor, "put")[3] == 77
+    assert asked == ["cuda:1"]
+    assert device_memory.found(Shown(), "put")[3] is None
+    assert device_memory.found(Tensor(stream=5), "put")[3] == 5
+
+
+def test_devices_are_named_as_other_libraries_do():
+    device = type("Device", (), {"__module__": "cupy.cuda.device", "id": 3})
+    torch = types.SimpleNamespace
+    for given, expected in (
+        ("cuda", (2, -1)), ("cuda:1", (2, 1)), ("opencl:2", (4, 2)), ((2, 5), (2, 5)),
+        (torch(type="cuda", index=None), (2, -1)), (torch(type="cuda", index=2), (2, 2)),
+        (device(), (2, 3)),
+    ):  # fmt: skip
+        assert device_memory.device_of(given, "empty") == expected
+
+
+def test_a_registration_ends_while_others_copy():
+    tensor, host = far.Tensor(np.full(100_000, acp.rank())), acp.zeros(100_000, int)
+    key = acp.register_memory(tensor)
+    there, copied = (
+        acp.allgather(acp.query_ga(key))[peer()],
+        acp.allgather(acp.query_starter_ga(acp.rank())),
+    )
+    acp.put(copied[acp.rank()], np.zeros(1, np.uint64))
+    acp.sync()
+
+    def copy():
+        while True:
+            acp.wait(acp.copy(acp.query_ga(host), there, host.nbytes))
+            assert (host == peer()).all()
+            acp.fetch_add8(copied[peer()], 1)
+
+    def copy_on():
+        with pytest.raises(acp.AddressError):
+            copy()
+
+    copying = threading.Thread(target=copy_on)
+    copying.start()
+    acp.wait_until(copied[acp.rank()], ">=", 3)
+    key.close()
+    tensor.free()  # ends the process if a copy runs there, or anybody has it imported
+    copying.join()
+    acp.sync()
 
 
 def test_the_devices_are_listed():
