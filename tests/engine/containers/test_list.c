@@ -152,6 +152,16 @@ static void far_elements(acp_lane *lane, uint32_t rank)
         memcpy(&record, out + sizeof(struct list_answer) / 8, sizeof record);
         CHECK(record.size == 8 && record.payload == in.record.payload && !record.block);
     }
+    const uint64_t bare = sizeof(struct list_answer) + sizeof(struct list_record);
+    for (uint64_t i = 0; i < 4; i++) { /* and with no room for them nothing is written there */
+        CHECK(push(lane, n, LIST_BACK, i) == ACP_OK);
+        struct acp_call c = call_of(METHOD_LIST_TAKE, n, LIST_FRONT | 1 << 8 | (uint64_t)LIST_FETCH << 32);
+        memset(out, 0x5a, sizeof out);
+        c.out = out;
+        c.out_room = bare + 8 * i;
+        run(lane, &c);
+        CHECK(c.out_size <= c.out_room && out[c.out_room / 8] == 0x5a5a5a5a5a5a5a5a);
+    }
     struct acp_call destroy = call_of(METHOD_DESTROY, n, 0);
     CHECK(run(lane, &destroy) == ACP_OK);
 }

@@ -31,23 +31,23 @@ static void put(struct stage *s, struct acp_call list, uint64_t count)
     CHECK(list.result[0] == LIST_DONE && list.result[1] == count);
 }
 
-static void take_all(struct stage *s, struct acp_call list)
-{
-    uint64_t out[40];
-    do {
-        list.b = LIST_FRONT | 1 << 8;
-        list.out = out;
-        list.out_room = sizeof out;
-        call(s, &list, list_insert_method_take);
-    } while (list.result[0] == LIST_DONE);
-    CHECK(list.result[0] == LIST_EMPTY);
-}
-
 static uint64_t spares(const struct stage *s, const struct acp_call *list)
 {
     const struct heap *h = &s->actor.heap;
     const struct list *l = (const struct list *)(const void *)(h->base + acp_ga_offset(list->object));
     return l->spare ? heap_kept(h, l->spare)->count : 0;
+}
+
+/* At the front; false: it was empty. */
+static bool take(struct stage *s, struct acp_call list)
+{
+    uint64_t out[40];
+    list.b = LIST_FRONT | 1 << 8 | (uint64_t)LIST_FETCH << 32;
+    list.out = out;
+    list.out_room = sizeof out;
+    call(s, &list, list_insert_method_take);
+    CHECK(list.result[0] == LIST_DONE || list.result[0] == LIST_EMPTY);
+    return list.result[0] == LIST_DONE;
 }
 
 static void one_by_one(struct stage *s)
@@ -74,12 +74,30 @@ static void short_again(struct stage *s)
     struct acp_call list = list_new(s);
     put(s, list, 1);
     put(s, list, MANY);
-    take_all(s, list);
+    while (take(s, list))
+        continue;
     uint64_t left = spares(s, &list);
     CHECK(left <= HEAP_ROW + 1);
     for (uint64_t i = 0; i <= left; i++)
         put(s, list, 1);
     CHECK(spares(s, &list) == 0 || left >= HEAP_ROW);
+}
+
+/* A row goes back as soon as there are more than an eighth of the list and a row, and not before. */
+static void as_many_as_may_stay(struct stage *s)
+{
+    struct acp_call list = list_new(s);
+    uint32_t rows = 0;
+    put(s, list, 1);
+    put(s, list, MANY);
+    put(s, list, MANY);
+    for (uint64_t size = 2 * MANY; size > 0; size--) { /* afterwards */
+        uint64_t before = spares(s, &list), most = size / 8 + HEAP_ROW;
+        CHECK(take(s, list));
+        rows += before + 1 > most;
+        CHECK(before + 1 > most ? spares(s, &list) <= most : spares(s, &list) == before + 1);
+    }
+    CHECK(rows > 2);
 }
 
 static void without_room_for_a_row(struct stage *s)
@@ -108,6 +126,7 @@ int main(void)
     one_by_one(&s);
     together(&s);
     short_again(&s);
+    as_many_as_may_stay(&s);
     without_room_for_a_row(&s);
     actor_end(&s.actor);
     return 0;

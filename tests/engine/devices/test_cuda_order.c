@@ -201,6 +201,17 @@ static void lanes_are_used_again(void)
     end();
 }
 
+/* Only one that waits is looked at later. */
+static void a_copy_that_need_not_wait_has_one_event(void)
+{
+    begin();
+    struct kind_block block = allocated(anywhere, SIZE);
+    put_byte(&block, 0, 1);
+    CHECK(byte_at(&block, 0) == 1 && standin_events() == 1);
+    kind->release(state, &block);
+    end();
+}
+
 static void the_end_waits_for_bells(void)
 {
     atomic_int rings = 0;
@@ -246,6 +257,7 @@ int main(void)
     scene_play(bells_ring_when_a_copy_is_done, "FAKE_DELAY=20", NULL);
     scene_play(threads_copy_at_the_same_time, "FAKE_DELAY=20", NULL);
     scene_play(lanes_are_used_again, "FAKE_DELAY=20", NULL);
+    scene_play(a_copy_that_need_not_wait_has_one_event, "", NULL);
     scene_play(the_end_waits_for_bells, "FAKE_DELAY=20000", NULL);
     scene_play(copies_between_two_devices, "FAKE_DEVICES=2", NULL);
     scene_play(copies_between_two_devices, "FAKE_DEVICES=2 FAKE_NO_VMM=1", NULL);

@@ -228,10 +228,13 @@ static void damage_is_noticed_and_passed(void)
     sender_start(&from, fd, FROM);
     struct pair_ring *ring = &box_of(&s)->rings.rings[FROM];
     for (uint64_t round = 0; round < 200; round++) {
-        uint64_t at, state = round + 1, sent = round % 3 + 1, how = round / 4 % 5;
+        uint64_t at, end, state = round + 1, sent = round % 3 + 1, how = round / 4 % 5;
         for (uint64_t n = 1; n <= sent; n++)
             CHECK(send_it(&from, (acp_envelope){.source = FROM, .tag = TAG}, nth_of_ring(n)));
         CHECK(pair_ring_unseal(ring->taken, &at));
+        end = at;
+        for (uint64_t n = 1; n <= sent; n++)
+            end += pair_ring_count(size_of(nth_of_ring(n)));
         uint64_t *stamp = &pair_ring_lines(&s.actor.heap, ring)[at % RING_LINES].stamp;
         bool wiped = how == 2;
         if (how < 2)
@@ -243,6 +246,8 @@ static void damage_is_noticed_and_passed(void)
             sender_is_told_first(&s, &from); /* it looks empty to the receiver */
         else
             tell[round % 4](&s, &from);
+        if (how < 2) /* where the next message begins */
+            CHECK(ring->taken == pair_ring_sealed(end));
         if (round % 4 != 3 && how > 2 && sent == 1) /* its sender knows that there is none behind it */
             pair_ring_deliver_own(from.actor.lane, &from.to), receive_status(&s, FROM);
         numbers_come(&s, &from, how < 2 ? sent + 1 : 2, sent);

@@ -1,10 +1,12 @@
 /* Who calls at which listener: every one is asked, and the address of a caller is that of its family. */
 #include "cluster/cluster.h"
+#include "base/linux.h"
 #include "progress/progress.h"
 #include "transport/listen.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -23,8 +25,8 @@ static int call(int at)
     struct sockaddr_storage to;
     socklen_t size = sizeof to;
     CHECK(getsockname(at, (struct sockaddr *)&to, &size) == 0);
-    int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&to, size) == 0);
+    int low = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), fd = fcntl(low, F_DUPFD_CLOEXEC, 100);
+    CHECK(fd >= 0 && close(low) == 0 && connect(fd, (struct sockaddr *)&to, size) == 0);
     return fd;
 }
 
@@ -41,9 +43,11 @@ static void somebody_calls(acp_engine *e, int at, const void *address, size_t si
 {
     uint8_t source[ENDPOINT_SOURCE], expected[ENDPOINT_SOURCE] = {0};
     bool neighbour = !is_neighbour;
-    int caller = call(at), fd = listen_accept(e, source, &neighbour);
+    int caller = call(at);
+    errno = EINTR; /* of an earlier call */
+    int fd = listen_accept(e, source, &neighbour);
     memcpy(expected, address, size);
-    CHECK(fd >= 0 && neighbour == is_neighbour && memcmp(source, expected, sizeof source) == 0);
+    CHECK(fd == 0 && neighbour == is_neighbour && memcmp(source, expected, sizeof source) == 0);
     close(fd);
     close(caller);
     nobody_calls(e);
@@ -58,16 +62,29 @@ int main(void)
     acp_engine *e = c.engines[0];
     while (!progress_leader_try(e))
         sched_yield();
+    close(0); /* as a program may have: the next descriptor is that */
     uint32_t used = 0;
     while (used < LISTENERS && e->tcp.listeners[used] >= 0)
         used++;
     nobody_calls(e);
+    somebody_calls(e, e->tcp.listeners[0], &four.sin_addr, sizeof four.sin_addr, true);
     for (uint32_t i = used; i < LISTENERS; i++)
         CHECK((e->tcp.listeners[i] = listener((struct sockaddr *)&four, sizeof four)) >= 0);
     nobody_calls(e);
+    int first = e->tcp.listeners[used], moved = fcntl(first, F_DUPFD_CLOEXEC, 100);
+    CHECK(first == 0 && moved >= 0);
+    close(call(first)); /* which is a descriptor as any other */
+    uint8_t source[ENDPOINT_SOURCE];
+    bool neighbour;
+    int fd = listen_accept(e, source, &neighbour);
+    CHECK(fd >= 0 && close(fd) == 0 && close(first) == 0);
+    e->tcp.listeners[used] = moved;
     for (uint32_t i = used; i < LISTENERS; i++)
         somebody_calls(e, e->tcp.listeners[i], &four.sin_addr, sizeof four.sin_addr, true);
     int last = e->tcp.listeners[LISTENERS - 1], other = listener((struct sockaddr *)&six, sizeof six);
+    int six_at = other >= 0 ? fcntl(other, F_DUPFD_CLOEXEC, 100) : -1;
+    linux_shut(&other);
+    other = six_at;
     if (other >= 0) { /* a system may have none of this family */
         e->tcp.listeners[LISTENERS - 1] = other;
         somebody_calls(e, other, &six.sin6_addr, sizeof six.sin6_addr, false);
