@@ -18,7 +18,9 @@ from acp_mpi.errors import PeerLostError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+
+    Data = Sequence[Iterable[tuple[int, memoryview]]] | None
 
 Outcome = tuple[Any, "Exception | None"]  # of a job
 
@@ -36,7 +38,7 @@ class _Generation:
         self._path = os.path.join(folder, share.path)
         self._descriptor: int | None = None
 
-    def write(self, share: Share, data: list[memoryview] | None, gone: Mapping[int, str]) -> None:
+    def write(self, share: Share, data: Data, gone: Mapping[int, str]) -> None:
         """Write what one rank gives; the error of all if one of the others has `gone`."""
         self._look(share, gone)
         if self._descriptor is None:
@@ -47,8 +49,8 @@ class _Generation:
         for i, item in enumerate(share.items):
             begin, crc = self._size, 0
             self._size += item.nbytes
-            there = pieces(item.ga, item.nbytes, read=True) if data is None else [(0, data[i])]
-            for at, piece in there if item.nbytes else ():
+            there = pieces(item.ga, item.nbytes, read=True) if data is None else data[i]
+            for at, piece in there:
                 write_all(self._descriptor, piece, begin + at)
                 crc = zlib.crc32(piece, crc)
             held[item.name] = describe(item, begin, crc)
@@ -80,8 +82,9 @@ class _Generation:
         """Give the file its place, then the manifest."""
         assert self._descriptor is not None
         os.fsync(self._descriptor)
-        take_place(f"{self._path}{DATA}")
         write_manifest(self._path, self.share.key, self._size, self._ranks)
+        os.rename(f"{self._path}{DATA}.part", f"{self._path}{DATA}")
+        take_place(f"{self._path}{MANIFEST}")
 
     def close(self) -> None:
         """Leave nothing behind that has not taken its place."""
@@ -99,9 +102,7 @@ class Checkpoints:
         self._open: dict[tuple[str, int], _Generation] = {}
         self.gone: dict[int, str] = {}  # ranks that give no more, and why
 
-    def save(
-        self, job: object, folder: str, share: Share, data: list[memoryview] | None
-    ) -> list[Outcome]:
+    def save(self, job: object, folder: str, share: Share, data: Data) -> list[Outcome]:
         """Write a share; return the jobs that are over with it, and their errors."""
         over: list[Outcome] = []
         others = [(n, each) for (where, n), each in self._open.items() if where == folder]

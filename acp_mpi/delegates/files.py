@@ -18,7 +18,7 @@ from acp_mpi.errors import AddressError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
     from acp_mpi.delegates.memory import Part
@@ -31,6 +31,8 @@ def pieces(ga: int, nbytes: int, *, read: bool) -> Iterator[tuple[int, memoryvie
 
     Memory that load and store reach comes as it is, in one piece.
     """
+    if not nbytes:
+        return
     try:
         yield 0, memoryview(_engine.mapped(ga, nbytes))
         return
@@ -48,7 +50,9 @@ def pieces(ga: int, nbytes: int, *, read: bool) -> Iterator[tuple[int, memoryvie
 def write_all(descriptor: int, data: memoryview, at: int) -> None:
     """Write all of it."""
     while data:
-        done = os.pwrite(descriptor, data, at)
+        done = os.pwrite(descriptor, data[:_CHUNK], at)
+        if done == _CHUNK:  # the disk begins with it
+            os.posix_fadvise(descriptor, at, done, os.POSIX_FADV_DONTNEED)
         data, at = data[done:], at + done
 
 
@@ -81,11 +85,11 @@ def _open_part(path: str) -> int:
 
 
 class Given(NamedTuple):
-    """A part that a client saves: `data`, or what lies where the part says."""
+    """A part that a client saves: `data`, by offsets, or what lies where the part says."""
 
     client: object
     part: Part
-    data: memoryview | None
+    data: Iterable[tuple[int, memoryview]] | None
     copied: Callable[[], None]  # to be called when it may change
 
 
@@ -107,6 +111,7 @@ class File:
         self.error: Exception | None = None
         self._spans: list[tuple[int, int]] = []  # of elements
         self._begin = 0
+        self._flushed = False
         self._descriptor = _open_part(path) if datasets is None else datasets.descriptor
         try:
             if path.endswith(".npy"):
@@ -148,14 +153,12 @@ class File:
         """Write a part, unless there is an error of another one."""
         part, begin = given.part, self._begin + given.part.at * given.part.width
         self.clients.append(given.client)
+        self._flushed = False
         if self.error is not None:
             return
         try:
-            if given.data is not None:
-                write_all(self._descriptor, given.data, begin)
-            elif part.nbytes:
-                for at, piece in pieces(part.ga, part.nbytes, read=True):
-                    write_all(self._descriptor, piece, begin + at)
+            for at, piece in given.data or pieces(part.ga, part.nbytes, read=True):
+                write_all(self._descriptor, piece, begin + at)
             given.copied()
         except Exception as error:
             self.error = error
@@ -163,8 +166,9 @@ class File:
     def flush(self) -> None:
         """Have what is written on disk, unless there is an error."""
         try:
-            if self.error is None:
+            if self.error is None and not self._flushed:
                 os.fdatasync(self._descriptor)
+                self._flushed = True
         except OSError as error:
             self.error = error
 
@@ -191,7 +195,8 @@ class File:
 
     def _settle(self) -> None:
         try:
-            os.fsync(self._descriptor)
+            if not self._flushed:
+                os.fdatasync(self._descriptor)
             take_place(self.path)
         except OSError:
             self._remove()
@@ -202,6 +207,7 @@ class File:
         """Remove what is there of it."""
         if self._datasets is not None and self.key is not None:
             self._datasets.end(self.key, keep=False)
+            self._flushed = False
             if not self._datasets.over:
                 return
             if self._datasets.kept:

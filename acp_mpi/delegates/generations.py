@@ -12,13 +12,14 @@ import contextlib
 import json
 import os
 import re
+import threading
 import time
 import zlib
 from collections import defaultdict
 from math import prod
 from typing import Any, NamedTuple
 
-from acp_mpi.delegates.files import pieces, read_all, take_place
+from acp_mpi.delegates.files import pieces, read_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,14 +85,13 @@ def describe(item: Item, begin: int, crc: int) -> dict[str, Any]:
 
 
 def write_manifest(path: str, key: Key, size: int, ranks: dict[int, dict[str, Any]]) -> None:
-    """Write the manifest of a file of `size` bytes, with what it has of which place."""
+    """Write a manifest beside its place: of a file of `size` bytes, with what is of which place."""
     said = {"form": _FORM, "written": time.time(), "bytes": size, "ranks": ranks, **key._asdict()}
     text = json.dumps(said).encode()
     with open(f"{path}{MANIFEST}.part", "wb") as file:
         file.write(b"%08x %s\n" % (zlib.crc32(text), text))
         file.flush()
         os.fsync(file.fileno())
-    take_place(f"{path}{MANIFEST}")
 
 
 def _read_manifest(path: str) -> dict[str, Any] | None:
@@ -274,7 +274,11 @@ def _files(folder: str) -> list[tuple[str, str]]:
 
 
 def _keep(folder: str, stems: Container[str]) -> None:
+    removed = []
     for name, stem in _files(folder):
         if stem not in stems:
             with contextlib.suppress(FileNotFoundError):  # another delegate has been faster
+                removed.append(os.open(os.path.join(folder, name), os.O_RDONLY))
                 os.unlink(os.path.join(folder, name))
+    # The system gives the pages and blocks back when they are closed, which nobody waits for.
+    threading.Thread(target=lambda: [*map(os.close, removed)], daemon=True).start()
