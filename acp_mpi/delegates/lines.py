@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from acp_mpi.delegates.ring import DelegateRing
 
 
+_TAKEN = 0.001  # s
+
+
 class Line:
     """What is common to both: the commands under way."""
 
@@ -177,6 +180,9 @@ class Channels(Line):
 
     def _await_answer(self, left: float | None) -> bool:
         if self._reads:
+            coming = self._ends.coming
+            if left == 0.0 and coming is not None and coming.done:
+                left = _TAKEN  # that thread has it, and tells as soon as it gets Python's lock
             return super()._await_answer(left)
         self._reads = True
         self._changed.release()

@@ -373,14 +373,14 @@ def wait_in_two_ways(folder):
     """One thread waits for a command, another for the first of several requests."""
     acp.init()
     d = the_delegate()
-    for round in range(20):
+    for round in range(6):
         gate = Path(folder, f"{round}")
         slow, never = blocked(d, gate), acp.irecv(source=acp.rank(), tag=round)
         with ThreadPoolExecutor() as pool:
             waiting = pool.submit(slow.wait, PATIENCE)
             if round % 2:
                 launch.until(lambda: d._line._reads)
-            for _ in range(20):
+            for _ in range(10):
                 assert acp.waitany([never, slow, d.ping()], PATIENCE) == (2, None)
             gate.touch()
             waiting.result(PATIENCE)
