@@ -159,6 +159,18 @@ def test_a_base_that_is_none_is_named(engine, tmp_path, monkeypatch, capsys):
     assert "nowhere" in capsys.readouterr().err
 
 
+def test_a_line_s_tests_are_those_of_its_statement_and_its_folder(engine, monkeypatch, tmp_path):
+    monkeypatch.setattr(mutate.build, "TOP", tmp_path)
+    monkeypatch.setattr(mutate.build, "TESTS", tmp_path)
+    (tmp_path / "acp_mpi" / "test_near.c").write_text("")
+    lines = {"test_few": [5], "test_far": [4, 5], "test_near": [3, 4, 5], "test_body": [5, 6, 7, 8]}
+    cover = mutate.build.Coverage({}, {t: {"acp_mpi/a.c": n} for t, n in lines.items()})
+    by_line = {m.line: cover.tests(m) for m in source.operated(engine)}
+    assert by_line == {5: ["test_body", "test_near", "test_few", "test_far"], 6: ["test_body"]}
+    none = mutate.build.Coverage({}, {"test_next": {"acp_mpi/a.c": [7]}})
+    assert [none.tests(m) for m in source.operated(engine) if m.line == 6] == [["test_next"]]
+
+
 class Tried:
     """What becomes of each is said beforehand."""
 

@@ -183,14 +183,15 @@ class Coverage:
         return PATIENCE + 10 * self.seconds.get(test, 6.0)
 
     def tests(self, mutant: Mutant) -> list[str]:
-        """Return those that run its line, first those that run the next ones, and little else.
+        """Return those that run its line, first those that run the next ones, of its folder.
 
         Of a statement of several lines gcov may count another one.
         """
         file, line = str(mutant.file.relative_to(TOP)), mutant.line
         at = {n: self.by_line.get((file, line + n), []) for n in range(-1, 3)}
+        own = {path.stem for path in (TESTS / mutant.file.parent.name).glob("test_*.c")}
         found = at[0] or at[1] or at[-1]
-        return sorted(found, key=lambda test: -sum(test in at[n] for n in (1, 2)))
+        return sorted(found, key=lambda t: (-sum(t in at[n] for n in (1, 2)), t not in own))
 
 
 def coverage(plain: Engine) -> Coverage:
