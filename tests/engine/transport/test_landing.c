@@ -65,6 +65,8 @@ static void what_arrives_wrong_is_sent_again(struct town *t, acp_ga_t ga,
         draw((uint8_t)i);
         say_flipped(&s, &m, places[i]);
         CHECK(come_in(t, &s, false, heard) == said); /* it does not count */
+        if (places[i] > FRAME_HEAD) /* and has gone to its place, with the wrong bit */
+            CHECK(there[8] == part[0]);
         CHECK(stranger_say(&s, &m, s.heard, part, PART));
         CHECK(reply_to(&s).status == ACP_OK);
         CHECK(memcmp(there + 8, part, PART) == 0);
