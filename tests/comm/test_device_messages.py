@@ -167,6 +167,12 @@ def test_arrays_and_buffers_of_opencl_are_sent_and_received():
     acp.send(mine, left())
     assert acp.recv(source=right()).tolist() == (np.arange(1000.0) + acp.rank()).tolist()
     assert acp.allreduce(mine)[1] == acp.procs() + sum(range(acp.procs()))
+    if acp.procs() > 1:
+        sender = acp.Channel(acp.rank(), right(), dtype="f8")
+        receiver = acp.Channel(left(), acp.rank(), dtype="f8")
+        sending = sender.isend(mine)
+        assert receiver.recv()[0] == (left() - 1) % acp.procs()
+        sending.wait()
     whole = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 8000)
     acp.send(mine, right())
     acp.recv(whole, left())

@@ -52,7 +52,8 @@ cdef class Elements:
                 know_numpy()
             if type(x) is not ndarray_type or x.dtype != self.dtype or not x.flags.c_contiguous:
                 import numpy
-                array = mail_payload().brought(x, function) if hasattr(x, "__dlpack__") else numpy.asarray(x)
+                shown = hasattr(x, "__dlpack__") or mail_payload().on_device(x)
+                array = mail_payload().brought(x, function) if shown else numpy.asarray(x)
                 if array.dtype != self.dtype:
                     raise TypeError(f"{function}: elements of {array.dtype} in a channel of {self.dtype}; convert them by "
                                     ".astype(), or create both ends with that dtype")
