@@ -347,7 +347,7 @@ def maps(pid: int) -> str:
 
 def stat(pid: int) -> list[str]:
     """Return what the kernel says of a process, from its state on (proc_pid_stat)."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
 
 
 def command_line(pid: int) -> str:

@@ -26,7 +26,8 @@ _ANNOUNCED = {  # by launchers: the rank of a process, and how many there are
 
 def _text(path: str) -> str:
     with open(path, "rb") as file:
-        return file.read().decode().strip()
+        # The name of a process may be cut in the middle of a letter.
+        return file.read().decode(errors="replace").strip()
 
 
 def _number_of(parts: tuple[str, ...], size: int) -> int:

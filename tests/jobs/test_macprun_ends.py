@@ -180,6 +180,18 @@ def test_a_process_whose_name_is_no_text_disturbs_nobody(start):
     nothing_is_left(job, job.pid)
 
 
+def join_under_a_name_that_is_no_text():
+    _set_name("日本語の計算".encode()[:14])
+    with acp.init():
+        print("joined", acp.procs(), flush=True)
+
+
+def test_a_process_whose_name_is_no_text_joins(start):
+    job = start(macprun(alone(2, "named", join_under_a_name_that_is_no_text)))
+    assert job.wait() == 0, job.output
+    assert job.output.count("joined 2") == 2
+
+
 def test_a_host_that_does_not_answer_holds_nobody_up(start):
     """Not even if the environment is larger than a pipe."""
     agent = ["--ssh", "sh -c 'exec sleep 1000'", "--listen", "127.0.0.1:0"]

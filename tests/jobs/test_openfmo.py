@@ -67,7 +67,9 @@ def joined(start, meeting, tmp_path):
 
 def is_in_group(name, pid):
     try:
-        return f"ACP_GROUP={name}" in Path(f"/proc/{pid}/environ").read_text().split("\0")
+        return f"ACP_GROUP={name}" in Path(f"/proc/{pid}/environ").read_text(
+            errors="replace"
+        ).split("\0")
     except OSError:
         return False
 

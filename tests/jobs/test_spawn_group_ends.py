@@ -176,7 +176,7 @@ def _registry():
     (starter,) = children(os.getpid())
     for pid in children(starter):
         with contextlib.suppress(OSError):  # it has ended, as minders do
-            if Path(f"/proc/{pid}/comm").read_text().startswith("acp_mpi registr"):
+            if Path(f"/proc/{pid}/comm").read_bytes().startswith(b"acp_mpi registr"):
                 return pid
     raise AssertionError("there is no registry")
 

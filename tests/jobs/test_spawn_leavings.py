@@ -45,7 +45,8 @@ def _processes_of(code):
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            if path.read_text().rstrip("\0").endswith("p.recv()") and code in path.read_text():
+            text = path.read_text(errors="replace")
+            if text.rstrip("\0").endswith("p.recv()") and code in text:
                 found.append(int(path.parent.name))
     return found
 
@@ -80,7 +81,7 @@ def _minder():
     (minder,) = (
         pid
         for pid in children(starter)
-        if Path(f"/proc/{pid}/comm").read_text() == "acp_mpi minder\n"
+        if Path(f"/proc/{pid}/comm").read_bytes() == b"acp_mpi minder\n"
     )
     return minder
 

@@ -117,10 +117,10 @@ static const struct operation {
     {"put", "put of 8 B by load and store", 1, 10, put},
     {"get", "get of 8 B by load and store", 1, 10, get},
     {"send", "message of 8 B on one node, receiver awake", 1, 45, send_awake},
-    {"send_posted", "message of 8 B on one node, receive posted", 1, 220, send_posted},
+    {"send_posted", "message of 8 B on one node, receive posted", 1, 230, send_posted},
     {"put_by_link", "put of 8 B by link", 2, 90, put},
     {"get_by_link", "get of 8 B by link", 2, 90, get},
-    {"send_by_link", "message of 8 B by link, receive posted", 2, 180, send_posted},
+    {"send_by_link", "message of 8 B by link, receive posted", 2, 200, send_posted},
 };
 
 static uint32_t measure(struct pair *p, const struct operation *operation)
