@@ -69,7 +69,7 @@ int acp_channel_send_into(acp_channel *c, const void *data, uint64_t size)
 
 struct slot_wait {
     acp_channel *end;
-    uint64_t arm_at;
+    const acp_request *direct;
     bool asks; /* the ring wakes this thread */
 };
 
@@ -78,7 +78,7 @@ static bool would_not_wait(void *context)
     struct slot_wait *w = context;
     if (acp_channel_state(w->end) != ACP_E_BUSY)
         return true;
-    if (w->asks || linux_now_ns() < w->arm_at)
+    if (w->asks || !recv_wait_may_sleep(w->direct))
         return false;
     w->asks = channel_arm(w->end, true);
     membarrier_wait(w->end->engine);
@@ -98,7 +98,7 @@ static int receive(acp_channel *c, acp_lane *lane, struct channel_ring *ring, vo
     atomic_store(&ring->room, room);
     atomic_store(&ring->asked, c->next + 1);
     transaction_fault_point();
-    struct slot_wait slots = {.end = c, .arm_at = wait_arm_at(c->engine)};
+    struct slot_wait slots = {.end = c, .direct = request};
     atomic_fetch_add_explicit(&c->waits, 1, memory_order_relaxed);
     int waited = recv_wait_any(c->engine, &request, 1, would_not_wait, &slots, false, ACP_DOING_RECEIVE, timeout_ns);
     if (slots.asks)

@@ -78,6 +78,11 @@ void recv_wait_attend(acp_request *r)
     membarrier_all(); /* a store after the next look finds the attention */
 }
 
+bool recv_wait_may_sleep(const acp_request *r)
+{
+    return !r->entry || r->entry->attention >= ATTENTION_SLEEPS;
+}
+
 static bool stands(void *context)
 {
     struct request_wait *w = context;

@@ -16,6 +16,7 @@ int recv_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count, b
 /* For another wait that a receive ends, too: its message rings from now on; is it done; deaths of its senders count. */
 void recv_wait_attend(acp_request *request);
 bool recv_wait_done(acp_request *request);
+bool recv_wait_may_sleep(const acp_request *request); /* its waiter has said so, before it looks once more and sleeps */
 void recv_wait_watch(acp_engine *e, const acp_request *request);
 
 #endif
