@@ -1,9 +1,8 @@
-/* Sending and receiving by a channel: slots of the ring, the turn of threads, and waits. Between processes of a node both
- * ends use the ring by load and store; else slots travel as frames (channel_notes.c). */
+/* An end of a channel: slots of the ring, and the turn of threads. Between processes of a node both ends use the ring by
+ * load and store; else slots travel as frames (channel_notes.c). */
 #include "channels/channel.h"
-#include "base/linux.h"
-#include "base/stream_copy.h"
 #include "channels/channel_direct.h"
+#include "base/stream_copy.h"
 #include "channels/channel_notes.h"
 #include "channels/channel_queue.h"
 #include "core/membarrier.h"
@@ -11,14 +10,9 @@
 #include "memory/heap.h"
 #include "memory/transaction.h"
 #include "messages/mailbox.h"
-#include "messages/recv_wait.h"
-#include "operations/any_source.h"
 #include "peers/peer.h"
-#include "peers/rank_table.h"
 #include "progress/doorbell.h"
 #include "progress/progress.h"
-#include "progress/wait.h"
-#include "transport/link.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -30,14 +24,10 @@
 #else
 #define STAGED 0u /* stores go through the caches in any case */
 #endif
-#define GLANCES 60u /* with the interpreter lock */
-#define LOOKS 200u  /* before a wait that costs more */
-#define LOOKS_AROUND 8u /* one of so many is for all that may end the wait */
-#define YIELDS 16u  /* the same where other threads want this processor */
 
 static_assert(ACP_CHANNEL_SIZE_MOST <= CHANNEL_REST && ACP_CHANNEL_MESSAGE_MOST == CHANNEL_REST, "sizes are in stamps");
 
-static struct channel_ring *ring_of(acp_channel *c)
+struct channel_ring *channel_ring_of(acp_channel *c)
 {
     bool gone = atomic_load(&c->closed) || (c->shape.sends && c->peer->lost); /* its memory may be unmapped */
     return gone ? NULL : atomic_load(&c->ring);
@@ -46,7 +36,7 @@ static struct channel_ring *ring_of(acp_channel *c)
 struct channel_ring *channel_enter(acp_channel *c)
 {
     atomic_fetch_add(&c->inside, 1);
-    struct channel_ring *ring = ring_of(c);
+    struct channel_ring *ring = channel_ring_of(c);
     if (!ring)
         atomic_fetch_sub(&c->inside, 1);
     return ring;
@@ -62,7 +52,7 @@ struct channel_ring *channel_turn_enter(acp_channel *c)
     uint64_t turn = atomic_load_explicit(&c->turn, memory_order_relaxed);
     if (!(turn & CHANNEL_BUSY))
         atomic_store(&c->turn, turn | CHANNEL_BUSY);
-    struct channel_ring *ring = ring_of(c);
+    struct channel_ring *ring = channel_ring_of(c);
     if (!ring)
         channel_turn_leave(c);
     return ring;
@@ -151,7 +141,7 @@ static bool has_message(acp_channel *c, struct channel_ring *ring)
 }
 
 /* Inside; `ring` is NULL if there is none to look at. */
-static int state_of(acp_channel *c, struct channel_ring *ring)
+int channel_state_of(acp_channel *c, struct channel_ring *ring)
 {
     bool over = atomic_load(&c->peer_closed); /* before the look at the ring, as the next */
     int gone = peer_gone(c->engine, c->peer);
@@ -176,7 +166,7 @@ static int state_of(acp_channel *c, struct channel_ring *ring)
 int acp_channel_state(acp_channel *c)
 {
     struct channel_ring *ring = channel_enter(c);
-    int rc = state_of(c, ring);
+    int rc = channel_state_of(c, ring);
     if (ring)
         channel_leave(c);
     return rc;
@@ -188,7 +178,12 @@ bool acp_channel_is_far(const acp_channel *c)
 }
 
 /* Messages that have been sent and not given back. */
-static uint64_t out_of(acp_channel *c)
+bool channel_stirs(acp_channel *c, struct channel_ring *ring)
+{
+    return ring && (c->shape.sends ? has_free_slot(c, ring) : has_message(c, ring));
+}
+
+uint64_t channel_out_of(acp_channel *c)
 {
     uint64_t next = atomic_load(&c->next), taken = atomic_load(&c->taken);
     struct channel_ring *ring = channel_enter(c);
@@ -202,58 +197,10 @@ static uint64_t out_of(acp_channel *c)
     return next > taken ? next - taken : 0; /* that under way may have come back already */
 }
 
-static int event_state(acp_channel *c, enum acp_channel_event event)
-{
-    bool met = atomic_load(&c->met); /* before a loss, which may follow */
-    if (event == ACP_CHANNEL_EMPTY && !out_of(c) && !atomic_load(&c->closed))
-        return ACP_OK;
-    int rc = acp_channel_state(c);
-    if (event == ACP_CHANNEL_MET && met && rc != ACP_E_DESTROYED && rc != ACP_E_MISMATCH)
-        return ACP_OK;
-    return event != ACP_CHANNEL_READY && rc == ACP_OK ? ACP_E_BUSY : rc;
-}
-
-struct channel_wait {
-    acp_channel *const *ends;
-    uint32_t count, which;
-    enum acp_channel_event event;
-    uint64_t thread; /* takes the turn, too; 0: does not want it */
-    acp_request *also; /* ends the wait, too; NULL: none */
-    uint64_t arm_at;
-    bool mine, armed, asks;
-    int rc;
-};
-
-static bool look_at_ends(struct channel_wait *w)
-{
-    for (uint32_t i = 0; i < w->count; i++) {
-        uint32_t at = (w->which + i) % w->count;
-        w->rc = event_state(w->ends[at], w->event);
-        if (w->rc != ACP_E_BUSY) {
-            w->which = at;
-            return true;
-        }
-    }
-    w->which = w->also ? w->count : w->which;
-    return w->also && recv_wait_done(w->also);
-}
-
 bool channel_turn_try(acp_channel *c, uint64_t turn)
 {
     uint64_t none = 0;
     return !atomic_load(&c->queue) && atomic_compare_exchange_strong(&c->turn, &none, turn);
-}
-
-static bool end_is_ready(void *context)
-{
-    struct channel_wait *w = context;
-    if (w->thread && !w->mine) {
-        w->mine = channel_turn_try(w->ends[0], w->thread);
-        w->rc = atomic_load(&w->ends[0]->closed) ? ACP_E_DESTROYED : ACP_E_BUSY;
-        if (!w->mine)
-            return w->rc != ACP_E_BUSY;
-    }
-    return look_at_ends(w);
 }
 
 bool channel_arm(acp_channel *c, bool on)
@@ -267,150 +214,13 @@ bool channel_arm(acp_channel *c, bool on)
     return true;
 }
 
-/* A receiver has its ring from the begin; a sender that has none yet waits for a note, and does not count among those
- * that the ring wakes when it gets one meanwhile. */
-static void arm(struct channel_wait *w, bool on)
-{
-    bool near = w->thread && !w->mine; /* a store may end the wait: a frame comes by this process's leader */
-    for (uint32_t i = 0; i < w->count && (on || w->armed); i++) {
-        near |= w->ends[i]->way != CHANNEL_FAR;
-        w->armed |= channel_arm(w->ends[i], on);
-    }
-    if (on && near)
-        membarrier_wait(w->ends[0]->engine);
-}
-
-/* A thread that may sleep soon asks to be woken, and looks again. */
-static bool end_is_ready_or_asks(void *context)
-{
-    struct channel_wait *w = context;
-    if (end_is_ready(w))
-        return true;
-    if (w->asks || linux_now_ns() < w->arm_at)
-        return false;
-    w->asks = true;
-    arm(w, true);
-    return end_is_ready(w);
-}
-
-static void watch_other_ends(acp_engine *e, const void *whom)
-{
-    const struct channel_wait *w = whom;
-    for (uint32_t i = 0; i < w->count; i++) {
-        peer_watch(e, w->ends[i]->peer);
-        link_watch(e, w->ends[i]->peer, FLOW_COLOR);
-    }
-    if (w->also)
-        recv_wait_watch(e, w->also);
-}
-
-/* A store of the other end may end the wait: else a note may need this thread as leader. */
-static bool looks_pay(const acp_channel *c)
-{
-    return c->met && c->way != CHANNEL_FAR && !peers_apart(c->engine);
-}
-
-/* Yields where the other end, or a service, may need this processor. */
-static bool comes_soon(struct channel_wait *w)
-{
-    const acp_channel *c = w->ends[0];
-    const acp_engine *e = c->engine;
-    bool service = rank_table_service(e, e->self) || rank_table_service(e, c->peer->slot);
-    bool crowded = e->progress.crowded || (e->progress.packed && service);
-    for (uint32_t i = crowded ? YIELDS : LOOKS; i && looks_pay(c); i--) {
-        if (crowded)
-            sched_yield();
-        else
-            linux_cpu_relax();
-        if (end_is_ready(w))
-            return true;
-    }
-    return false;
-}
-
-static int ends_await(struct channel_wait *w, int64_t timeout_ns, acp_doing doing)
-{
-    acp_engine *e = w->ends[0]->engine;
-    if (end_is_ready(w))
-        return ACP_OK;
-    if (timeout_ns == 0)
-        return ACP_E_TIMEOUT;
-    for (uint32_t i = 0; i < w->count; i++)
-        atomic_fetch_add_explicit(&w->ends[i]->waits, 1, memory_order_relaxed);
-    if (comes_soon(w))
-        return ACP_OK;
-    const struct awaited what = {end_is_ready_or_asks, w, watch_other_ends, NULL, w};
-    w->arm_at = wait_arm_at(e);
-    int rc = any_source_wait(e, &what, timeout_ns, doing);
-    arm(w, false);
-    return rc;
-}
-
-void acp_channel_give_turn(acp_channel *c)
-{
-    atomic_store_explicit(&c->turn, 0, memory_order_release);
-    membarrier_look(c->engine, c->engine->control);
-    if (atomic_load(&c->turn_waiters))
-        channel_wake_here(c->engine);
-    if (atomic_load(&c->queue))
-        channel_queue_serve(c);
-}
-
-/* The look of which a wait on a node mostly consists. */
-static bool stirs(acp_channel *c, struct channel_ring *ring)
-{
-    return ring && (c->shape.sends ? has_free_slot(c, ring) : has_message(c, ring));
-}
-
-/* With the turn, and inside. */
-static bool opens_soon(acp_channel *c, int64_t timeout_ns)
-{
-    struct channel_ring *ring = ring_of(c);
-    int rc = state_of(c, ring);
-    uint32_t looks = rc != ACP_E_BUSY || timeout_ns == 0 || c->engine->progress.crowded || !looks_pay(c) ? 0
-                     : timeout_ns == ACP_CHANNEL_GLANCE ? GLANCES : LOOKS;
-    while (rc == ACP_E_BUSY && looks--) {
-        linux_cpu_relax();
-        rc = looks % LOOKS_AROUND == 0 ? state_of(c, ring) : stirs(c, ring) ? ACP_OK : ACP_E_BUSY;
-    }
-    return rc == ACP_OK && (!c->shape.sends || c->way != CHANNEL_UNKNOWN);
-}
-
-int acp_channel_open(acp_channel *c, int64_t timeout_ns)
-{
-    acp_doing doing = c->shape.sends ? ACP_DOING_SEND : ACP_DOING_RECEIVE;
-    struct channel_wait w = {.ends = &c, .count = 1, .thread = channel_turn_of_caller(), .rc = ACP_E_BUSY};
-    int rc;
-    if ((atomic_load(&c->turn) & ~CHANNEL_BUSY) == w.thread)
-        return ACP_E_HANDLE;
-    w.mine = channel_turn_try(c, w.thread | CHANNEL_BUSY);
-    if (w.mine && opens_soon(c, timeout_ns))
-        return ACP_OK;
-    if (w.mine)
-        channel_turn_leave(c);
-    int64_t patience = timeout_ns == ACP_CHANNEL_GLANCE ? 0 : timeout_ns;
-    uint64_t start = linux_now_ns();
-    atomic_fetch_add(&c->turn_waiters, 1);
-    for (;;) {
-        rc = ends_await(&w, patience ? wait_left(patience, start) : 0, doing);
-        rc = rc == ACP_OK ? w.rc : rc;
-        if (rc != ACP_OK || !c->shape.sends || c->way != CHANNEL_UNKNOWN)
-            break;
-        channel_connect(c);
-    }
-    atomic_fetch_sub(&c->turn_waiters, 1);
-    if (rc != ACP_OK && w.mine)
-        acp_channel_give_turn(c);
-    return rc;
-}
-
 void *acp_channel_slot(acp_channel *c)
 {
     struct channel_ring *ring = atomic_load(&c->ring);
     if (c->way == CHANNEL_NEAR && (c->shape.size < STREAMED || c->shape.size > STAGED))
         return ring ? channel_stamp(c, ring, c->next) + 1 : NULL;
     if (!c->held)
-        c->held = aligned_alloc(64, (c->shape.size + 63) & ~(uint64_t)63);
+        c->held = aligned_alloc(64, c->shape.size / 64 * 64 + 64);
     return c->held;
 }
 
@@ -463,31 +273,6 @@ int channel_commit_now(acp_channel *c, const unsigned char *data, uint64_t size,
     return ACP_OK;
 }
 
-int acp_channel_commit(acp_channel *c, const void *data, uint64_t size, uint64_t rest, bool first, int64_t timeout_ns)
-{
-    uint64_t sent = 0, start = timeout_ns == ACP_FOREVER || timeout_ns == 0 || c->way != CHANNEL_FAR ? 0 : linux_now_ns();
-    int rc;
-    if (atomic_load(&c->engine->stopping)) /* a child that was forked inside a reservation */
-        return ACP_E_DESTROYED;
-    while ((rc = channel_commit_now(c, data, size, rest, first, &sent)) == ACP_E_BUSY) {
-        int64_t left = start ? wait_left(timeout_ns, start) : timeout_ns;
-        if ((rc = wait_ready(c->engine, channel_notes_room, c, left, ACP_DOING_SEND)) != ACP_OK)
-            return rc; /* the next message takes this slot */
-    }
-    return rc;
-}
-
-int acp_channel_send_short(acp_channel *c, const void *data, uint64_t size)
-{
-    uint64_t sent = 0;
-    int rc = acp_channel_open(c, ACP_CHANNEL_GLANCE);
-    if (rc != ACP_OK)
-        return rc;
-    rc = channel_commit_now(c, data, size, size, true, &sent);
-    acp_channel_give_turn(c);
-    return rc;
-}
-
 int channel_take_piece(acp_channel *c, acp_piece *piece)
 {
     struct channel_ring *ring = channel_turn_enter(c);
@@ -503,20 +288,6 @@ int channel_take_piece(acp_channel *c, acp_piece *piece)
     channel_use_up(c, rest <= c->shape.size);
     channel_turn_leave(c);
     return ACP_OK;
-}
-
-int acp_channel_take(acp_channel *c, int64_t timeout_ns, acp_piece *piece)
-{
-    int rc = acp_channel_open(c, timeout_ns);
-    if (rc == ACP_OK && (rc = channel_take_piece(c, piece)) != ACP_OK)
-        acp_channel_give_turn(c);
-    return rc;
-}
-
-int acp_channel_take_next(acp_channel *c, int64_t timeout_ns, acp_piece *piece)
-{
-    int rc = acp_channel_await(c, ACP_CHANNEL_READY, timeout_ns);
-    return rc == ACP_OK ? channel_take_piece(c, piece) : rc;
 }
 
 static void order_lock(acp_channel *c)
@@ -539,7 +310,7 @@ void acp_channel_release(acp_channel *c, uint64_t number)
     uint64_t credit = 0;
     bool wakes = false;
     order_lock(c);
-    struct channel_ring *ring = ring_of(c);
+    struct channel_ring *ring = channel_ring_of(c);
     c->held[channel_place(c, number)] = 0;
     uint64_t taken = atomic_load(&c->taken), next = atomic_load(&c->next), before = taken;
     while (taken < next && !c->held[channel_place(c, taken)])
@@ -568,24 +339,6 @@ void acp_channel_release(acp_channel *c, uint64_t number)
     pthread_mutex_unlock(&e->lock);
 }
 
-int acp_channel_await(acp_channel *c, enum acp_channel_event event, int64_t timeout_ns)
-{
-    struct channel_wait w = {.ends = &c, .count = 1, .event = event};
-    int rc = ends_await(&w, timeout_ns, c->shape.sends ? ACP_DOING_SEND : ACP_DOING_RECEIVE);
-    return rc == ACP_OK ? w.rc : rc;
-}
-
-int acp_channel_select(acp_channel *const *ends, uint32_t count, uint32_t from, acp_request *also, int64_t timeout_ns,
-                       uint32_t *which)
-{
-    struct channel_wait w = {.ends = ends, .count = count, .which = from % count, .also = also};
-    if (also)
-        recv_wait_attend(also);
-    int rc = ends_await(&w, timeout_ns, ACP_DOING_RECEIVE);
-    *which = w.which;
-    return rc;
-}
-
 void acp_channel_look_at(acp_channel *c, acp_channel_look *out)
 {
     uint64_t next = atomic_load(&c->next), taken = atomic_load(&c->taken);
@@ -596,7 +349,7 @@ void acp_channel_look_at(acp_channel *c, acp_channel_look *out)
     if (!c->shape.sends)
         out->held = next - taken;
     else
-        out->pending = out_of(c);
+        out->pending = channel_out_of(c);
     while (ring && !c->shape.sends && out->pending < c->shape.slots &&
            !((__atomic_load_n(channel_stamp(c, ring, next + out->pending), __ATOMIC_ACQUIRE) ^
               channel_mark(next + out->pending)) >> 40))

@@ -111,6 +111,10 @@ void channel_leave(struct acp_channel *c);
 struct channel_ring *channel_turn_enter(struct acp_channel *c);
 void channel_turn_leave(struct acp_channel *c);
 bool channel_turn_try(struct acp_channel *c, uint64_t turn); /* false: another thread has it, or a queue comes first */
+uint64_t channel_out_of(struct acp_channel *c); /* slots of a sender that have not come back */
+struct channel_ring *channel_ring_of(struct acp_channel *c); /* NULL: the end is closed, or its memory may be unmapped */
+int channel_state_of(struct acp_channel *c, struct channel_ring *ring); /* acp_channel_state, inside */
+bool channel_stirs(struct acp_channel *c, struct channel_ring *ring);   /* most of it: there is a slot, or a message */
 void channel_use_up(struct acp_channel *c, bool counts); /* the next number, with the turn; of a message that counts */
 
 static inline uint64_t channel_turn_of_caller(void) { return (uint64_t)pthread_self() << 1; }

@@ -22,7 +22,9 @@ uint64_t acp_channel_bytes(uint64_t size, uint32_t slots)
 
 uint64_t acp_channel_memory(const acp_channel *c)
 {
-    return sizeof *c + (c->shape.sends ? (c->held ? c->shape.size : 0) : c->shape.slots + acp_channel_bytes(channel_slot_bytes(&c->shape), c->shape.slots));
+    if (c->shape.sends)
+        return sizeof *c + (c->held ? c->shape.size : 0);
+    return sizeof *c + c->shape.slots + acp_channel_bytes(channel_slot_bytes(&c->shape), c->shape.slots);
 }
 
 /* The receiver's ring, in a block of its heap. */
