@@ -206,9 +206,12 @@ int acp_engine_join(acp_engine *e, uint32_t count, uint32_t own_slot)
         rc = peers_join(e, count, own_slot);
     if (rc == ACP_OK && first)
         listen_watch(e, true);
-    e->progress.crowded = crowded(e);
-    if (atomic_exchange(&e->control->crowded, e->progress.crowded) != e->progress.crowded)
+    bool now = crowded(e);
+    if (!now) /* a thread that waits without a membarrier relies on what others read in the control page */
+        e->progress.crowded = false;
+    if (atomic_exchange(&e->control->crowded, now) != now)
         membarrier_all(); /* a process that has not seen it yet has made its stores before */
+    e->progress.crowded = now;
     return rc;
 }
 
