@@ -74,8 +74,7 @@ class Reception(threading.Thread):
                 self._refresh()
 
     def _take_in(self, rank: int) -> None:
-        known = any(client.rank == rank for client in self._clients.values())
-        if is_of_other_node(rank) and known:  # two delegates may have called each other
+        if is_of_other_node(rank) and self._knows(rank):  # two delegates may have called each other
             return
         client = Client(rank)
         self._clients[client.back] = client
@@ -83,6 +82,9 @@ class Reception(threading.Thread):
             self._server.nodes.meet(client)
         else:
             self._server.meet(rank)
+
+    def _knows(self, rank: int) -> bool:
+        return any(client.rank == rank for client in self._clients.values())
 
     def _give_up(self) -> None:
         """Let go of ranks whose ends have not been heard of yet: nothing waits for them."""
@@ -109,9 +111,7 @@ class Reception(threading.Thread):
                 self._server.forget(client)
             else:
                 self._server.lose(client.rank, "has closed its delegate")
-                if any(
-                    other.rank == client.rank for other in self._clients.values()
-                ):  # and come again
+                if self._knows(client.rank):  # it has come again
                     self._server.meet(client.rank)
             os.eventfd_write(self.changed, 1)
             return

@@ -13,7 +13,8 @@ from acp_mpi.delegates.frames import COPIED, DONE, FAILED, portable
 
 if TYPE_CHECKING:
     from acp_mpi.delegates.generations import Item, Key, Share
-    from acp_mpi.delegates.server import Client, Job, Server
+    from acp_mpi.delegates.job import Client, Job
+    from acp_mpi.delegates.server import Server
 
 WAITS = object()  # in place of a result: for other ranks
 

@@ -51,8 +51,9 @@ def write_all(descriptor: int, data: memoryview, at: int) -> None:
     """Write all of it."""
     while data:
         done = os.pwrite(descriptor, data[:_CHUNK], at)
-        if done == _CHUNK:  # the disk begins with it
-            os.posix_fadvise(descriptor, at, done, os.POSIX_FADV_DONTNEED)
+        if done == _CHUNK:
+            with contextlib.suppress(OSError):  # a hint: the disk begins with it
+                os.posix_fadvise(descriptor, at, done, os.POSIX_FADV_DONTNEED)
         data, at = data[done:], at + done
 
 

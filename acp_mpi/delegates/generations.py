@@ -277,8 +277,10 @@ def _keep(folder: str, stems: Container[str]) -> None:
     removed = []
     for name, stem in _files(folder):
         if stem not in stems:
+            path = os.path.join(folder, name)
+            with contextlib.suppress(OSError):  # it has gone, or descriptors have run out
+                removed.append(os.open(path, os.O_RDONLY))
             with contextlib.suppress(FileNotFoundError):  # another delegate has been faster
-                removed.append(os.open(os.path.join(folder, name), os.O_RDONLY))
-                os.unlink(os.path.join(folder, name))
-    # The system gives the pages and blocks back when they are closed, which nobody waits for.
-    threading.Thread(target=lambda: [*map(os.close, removed)], daemon=True).start()
+                os.unlink(path)
+    if removed:  # the system gives pages and blocks back at the close, which nobody waits for
+        threading.Thread(target=lambda: [*map(os.close, removed)], daemon=True).start()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from acp_mpi.delegates.ring import DelegateRing
 
 
-_TAKEN = 0.001  # s
+_TAKEN = 0.001  # seconds that a thread has for handing on an answer that it has taken
 
 
 class Line:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from acp_mpi.comm.collectives.operations import Operation
-    from acp_mpi.delegates.server import Job
+    from acp_mpi.delegates.job import Job
 
 ANSWERED = -1  # in place of an address: the bytes go with the answer
 _CHUNK = 256 << 10  # what is folded at once stays in the cache

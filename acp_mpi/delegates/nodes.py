@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from acp_mpi.delegates.ends import Ends
+    from acp_mpi.delegates.job import Job
     from acp_mpi.delegates.meetings import Call
-    from acp_mpi.delegates.server import Job
 
 
 class Errand(NamedTuple):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from acp_mpi.delegates.server import Client
+    from acp_mpi.delegates.job import Client
 
 
 class _Ring:

@@ -1,0 +1,48 @@
+"""A command of a rank, while the delegate has it."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import mmap
+    from collections.abc import Iterator
+    from typing import Any, Protocol
+
+    from acp_mpi.delegates.generations import Item
+    from acp_mpi.delegates.memory import Part
+
+    class Client(Protocol):
+        """A rank, as the delegate sees it."""
+
+        def answer(self, number: int, kind: int, x: Any) -> None:
+            """Tell it what has become of a command."""
+
+
+_OF_FILES = ("load", "save", "commit", "drop", "checkpoint", "abandon", "wholes", "check", "fill")
+
+
+class Job:
+    """A command under way."""
+
+    def __init__(self, client: Client, number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        self.client, self.number, self.name, self.arguments = client, number, name, arguments
+        self.path: str | None = arguments[0] if name in _OF_FILES else None
+        self.before: list[Job] = []
+        self.source: list[Part] | list[Item] = []  # of what may be copied
+        if name == "save" and arguments[2]:
+            self.source = [arguments[1]]
+        elif name == "checkpoint":
+            self.source = arguments[1].items
+        self.copy: mmap.mmap | None = None
+        self.data: list[Iterator[tuple[int, memoryview]]] | None = None  # of it, by part
+        self.copying = False  # the thread for copies has it
+        self.held = 0  # bytes of `data`, or to come
+        self.given: bytes | int | None = None  # to a collective
+        self.fired: int | None = None  # what a kernel has stored to begin it
+        self.over = False
+        self.waits = False  # for other ranks
+
+    @property
+    def size(self) -> int:
+        """Bytes of what may be copied."""
+        return sum(part.nbytes for part in self.source)
