@@ -13,8 +13,6 @@ cdef extern from *:
 DEF OBJECT = 79  # "O": pointers to Python objects
 
 cdef object unusual_buffer = None  # (buffer, writable, function) -> (contiguous one, finish)
-
-
 cdef object device_array = None  # the type DeviceArray, once there is one
 
 

@@ -187,6 +187,15 @@ static int give_back(acp_lane *lane, acp_ga_t block, uint32_t receiver)
     return AGAIN(acp_call(lane, &call, &pending));
 }
 
+/* Of a message with tag 5 that its sender, rank 0, keeps. */
+static acp_request *pulling_receive(acp_engine *e, acp_lane *lane, void *room, uint64_t size)
+{
+    UNTIL(__atomic_load_n(&box_of(e)->kept, __ATOMIC_ACQUIRE));
+    acp_request *r = ireceive(lane, 0, 5, room, size);
+    CHECK(acp_request_wait(e, r, ACP_FOREVER) == ACP_OK && acp_request_pulls(r));
+    return r;
+}
+
 /* What a receiver has asked for before it died comes late: its block has gone back, and lies free, or
  * another message is there now. */
 static void a_late_return(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
@@ -208,9 +217,7 @@ static void a_late_return(struct cluster *c, uint32_t rank, acp_engine *e, acp_l
         UNTIL(used(lane) == before);
         CHECK(give_back(lane, word, 1) == ACP_E_BLOCK && used(lane) == before);
     } else {
-        UNTIL(__atomic_load_n(&box_of(e)->kept, __ATOMIC_ACQUIRE));
-        acp_request *r = ireceive(lane, 0, 5, room, LONG);
-        CHECK(acp_request_wait(e, r, ACP_FOREVER) == ACP_OK && acp_request_pulls(r));
+        acp_request *r = pulling_receive(e, lane, room, LONG);
         word = r->entry->held;
         post_message(lane, 0, 6, &word, 8);
         take_message(lane, 0, 7, &word, 8);
@@ -236,9 +243,7 @@ static void a_pull_that_fails(struct cluster *c, uint32_t rank, acp_engine *e, a
         CHECK(give_back(lane, word, 1) == ACP_OK);
         UNTIL(used(lane) == before);
     } else {
-        UNTIL(__atomic_load_n(&box_of(e)->kept, __ATOMIC_ACQUIRE));
-        acp_request *r = ireceive(lane, 0, 5, room, LONG);
-        CHECK(acp_request_wait(e, r, ACP_FOREVER) == ACP_OK && acp_request_pulls(r));
+        acp_request *r = pulling_receive(e, lane, room, LONG);
         word = r->entry->held;
         r->entry->held += (uint64_t)1 << 37;
         memset(room, 5, LONG);
@@ -266,9 +271,7 @@ static void an_ended_pull(struct cluster *c, uint32_t rank, acp_engine *e, acp_l
         usleep(100000);
         pthread_mutex_unlock(&e->lock);
     } else {
-        UNTIL(__atomic_load_n(&box_of(e)->kept, __ATOMIC_ACQUIRE));
-        acp_request *r = ireceive(lane, 0, 5, room, LONG);
-        CHECK(acp_request_wait(e, r, ACP_FOREVER) == ACP_OK && acp_request_pulls(r));
+        acp_request *r = pulling_receive(e, lane, room, LONG);
         atomic_store(&stage, 3);
         UNTIL(atomic_load(&stage) == 4);
         e->config.tick = is_signal;
