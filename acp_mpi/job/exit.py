@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 import sys
 
 from acp_mpi.engine import _engine
 
 PATIENCE = 60.0  # s for the end of Python without MPI, which takes long on a busy machine
+_READ = 1.0  # s for the readers of what was printed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,3 +86,27 @@ def flush() -> None:
             stream.flush()
         except Exception:
             continue
+
+
+def until_read(*descriptors: int) -> bool:
+    """Wait at most a second until nothing is left unread in these pipes; return whether it is so.
+
+    The launcher of MPICH may forget what it has not read of a rank that aborts.
+    """
+    import fcntl
+    import termios
+    import time
+
+    def unread(descriptor: int) -> bool:
+        try:
+            pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+            return pipe and any(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)))
+        except OSError:  # it is closed
+            return False
+
+    end = time.monotonic() + _READ
+    while any(map(unread, descriptors)):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.001)
+    return True

@@ -290,6 +290,7 @@ def end_group(code: int) -> NoReturn:
     """End this process with `code`, and its MPI group with it."""
     exit.flush()
     if membership.in_a_job():
+        exit.until_read(1, 2)
         job().abort_mpi(code)
     os._exit(code)
 

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import launch
@@ -175,3 +176,16 @@ def test_the_exit_code_of_one_rank_is_that_of_the_job(start, job):
         done = start(JOBS[job]([python, *options, *program]))
         assert done.wait() == 3, done.output
         done.wait_for_all()
+
+
+def test_what_is_in_a_pipe_is_waited_for_until_it_is_read():
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as reader, os.fdopen(write, "wb", buffering=0) as writer:
+        assert exit.until_read(write)
+        writer.write(b"the reason")
+        assert not exit.until_read(write)
+        with ThreadPoolExecutor(1) as pool:
+            end = pool.submit(exit.until_read, write)
+            assert reader.read(10) == b"the reason"
+            assert end.result()
+    assert exit.until_read(write)  # closed
