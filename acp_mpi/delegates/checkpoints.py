@@ -18,9 +18,9 @@ from acp_mpi.errors import PeerLostError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    Data = Sequence[Iterable[tuple[int, memoryview]]] | None
+    Data = Sequence[memoryview] | None
 
 Outcome = tuple[Any, "Exception | None"]  # of a job
 
@@ -49,7 +49,7 @@ class _Generation:
         for i, item in enumerate(share.items):
             begin, crc = self._size, 0
             self._size += item.nbytes
-            there = pieces(item.ga, item.nbytes, read=True) if data is None else data[i]
+            there = pieces(item.ga, item.nbytes, read=True) if data is None else [(0, data[i])]
             for at, piece in there:
                 write_all(self._descriptor, piece, begin + at)
                 crc = zlib.crc32(piece, crc)

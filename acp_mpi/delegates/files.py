@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import threading
 from math import prod
 from typing import NamedTuple
 
@@ -59,12 +60,31 @@ def write_all(descriptor: int, data: memoryview, at: int) -> None:
 
 def take_place(path: str) -> None:
     """Rename what has been written as `path.part`, so that it stays."""
-    os.rename(f"{path}.part", path)
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+    old = opened([path])
     try:
-        os.fsync(folder)
+        os.rename(f"{path}.part", path)
+        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     finally:
-        os.close(folder)
+        let_go(old)
+
+
+def opened(paths: Iterable[str]) -> list[int]:
+    """Return descriptors of files that are to be removed, of those that are there."""
+    found = []
+    for path in paths:
+        with contextlib.suppress(OSError):  # it has gone, or descriptors have run out
+            found.append(os.open(path, os.O_PATH))
+    return found
+
+
+def let_go(descriptors: list[int]) -> None:
+    """Close removed files: the system gives their memory and blocks back, which nobody awaits."""
+    if descriptors:
+        threading.Thread(target=lambda: [*map(os.close, descriptors)], daemon=True).start()
 
 
 def _open_part(path: str) -> int:
@@ -86,11 +106,11 @@ def _open_part(path: str) -> int:
 
 
 class Given(NamedTuple):
-    """A part that a client saves: `data`, by offsets, or what lies where the part says."""
+    """A part that a client saves: `data`, or what lies where the part says."""
 
     client: object
     part: Part
-    data: Iterable[tuple[int, memoryview]] | None
+    data: memoryview | None
     copied: Callable[[], None]  # to be called when it may change
 
 
@@ -158,7 +178,10 @@ class File:
         if self.error is not None:
             return
         try:
-            for at, piece in given.data or pieces(part.ga, part.nbytes, read=True):
+            there = (
+                pieces(part.ga, part.nbytes, read=True) if given.data is None else [(0, given.data)]
+            )
+            for at, piece in there:
                 write_all(self._descriptor, piece, begin + at)
             given.copied()
         except Exception as error:

@@ -12,14 +12,13 @@ import contextlib
 import json
 import os
 import re
-import threading
 import time
 import zlib
 from collections import defaultdict
 from math import prod
 from typing import Any, NamedTuple
 
-from acp_mpi.delegates.files import pieces, read_all
+from acp_mpi.delegates.files import let_go, opened, pieces, read_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -274,13 +273,9 @@ def _files(folder: str) -> list[tuple[str, str]]:
 
 
 def _keep(folder: str, stems: Container[str]) -> None:
-    removed = []
-    for name, stem in _files(folder):
-        if stem not in stems:
-            path = os.path.join(folder, name)
-            with contextlib.suppress(OSError):  # it has gone, or descriptors have run out
-                removed.append(os.open(path, os.O_RDONLY))
-            with contextlib.suppress(FileNotFoundError):  # another delegate has been faster
-                os.unlink(path)
-    if removed:  # the system gives pages and blocks back at the close, which nobody waits for
-        threading.Thread(target=lambda: [*map(os.close, removed)], daemon=True).start()
+    paths = [os.path.join(folder, name) for name, stem in _files(folder) if stem not in stems]
+    removed = opened(paths)
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):  # another delegate has been faster
+            os.unlink(path)
+    let_go(removed)

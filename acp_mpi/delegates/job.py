@@ -5,7 +5,6 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import mmap
-    from collections.abc import Iterator
     from typing import Any, Protocol
 
     from acp_mpi.delegates.generations import Item
@@ -34,8 +33,7 @@ class Job:
         elif name == "checkpoint":
             self.source = arguments[1].items
         self.copy: mmap.mmap | None = None
-        self.data: list[Iterator[tuple[int, memoryview]]] | None = None  # of it, by part
-        self.copying = False  # the thread for copies has it
+        self.data: list[memoryview] | None = None  # of it, by part
         self.held = 0  # bytes of `data`, or to come
         self.given: bytes | int | None = None  # to a collective
         self.fired: int | None = None  # what a kernel has stored to begin it

@@ -20,8 +20,9 @@ from acp_mpi.delegates.job import Job
 from acp_mpi.delegates.meetings import Call, Meeting, Meetings, Work, first_dead
 from acp_mpi.delegates.nodes import Errand, Nodes
 from acp_mpi.delegates.rings import Rings
-from acp_mpi.delegates.spares import Copy, Spares
+from acp_mpi.delegates.spares import Spares
 from acp_mpi.delegates.start import node_of
+from acp_mpi.engine import _engine
 from acp_mpi.errors import PeerLostError
 from acp_mpi.job import membership
 
@@ -286,18 +287,12 @@ class Server:
                 self._come[lane].notify_all()
 
     def _let_go(self, job: Job) -> None:
-        job.data, job.before = None, []
-        self._give_back(job)
+        self._held -= job.held
+        if job.copy is not None:
+            self._spares.give_back(job.copy)
+        job.held, job.copy, job.data, job.before = 0, None, None, []
         if job.path is not None and self._last.get(job.path) is job:
             del self._last[job.path]
-
-    def _give_back(self, job: Job) -> None:
-        """Have the memory of its copy for others, once nobody fills it."""
-        if not job.copying:
-            self._held -= job.held
-            if job.copy is not None:
-                self._spares.give_back(job.copy)
-            job.held, job.copy = 0, None
 
     def _set_aside(self, job: Job) -> None:
         """Its own part is done: others of the same path begin, and it ends with one of them."""
@@ -310,20 +305,17 @@ class Server:
             self._wake()
 
     def _copy(self, job: Job) -> None:
-        """Copy what is to be written, which a thread for files does meanwhile."""
+        """Copy what is to be written; a thread for files writes that."""
         with self._changed:
             job.copy = self._spares.take(job.size) if job.size else None
-            copy = Copy(job.source, job.copy)
-            job.data, job.copying = copy.pieces(), True
-            self._queue("files", job)
-        whole = copy.fill()
-        with self._changed:
-            job.copying = False
-            if whole and not job.over:
-                job.client.answer(job.number, COPIED, None)
-            if job.over or job.waits:  # it is written already
-                self._give_back(job)
-                self._wake()
+        free, job.data = memoryview(job.copy or b""), []
+        for part in job.source:
+            job.data.append(free[: part.nbytes])
+            free = free[part.nbytes :]
+            if part.nbytes:
+                _engine.get(part.ga, job.data[-1])
+        job.client.answer(job.number, COPIED, None)
+        self._queue("files", job)
 
     def take_along(self, job: Job) -> list[Job]:
         """Return the saves of the same file that wait for nothing else than this one."""

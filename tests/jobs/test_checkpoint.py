@@ -263,7 +263,7 @@ def given(job, number, step):
     items = [
         Item(name, "array", 0, len(x), None, (len(x),)) for name, x in zip("ab", data, strict=True)
     ]
-    return Share(Key(job, number, step, 1), 0, {0: 0}, items), [[(0, x)] for x in data]
+    return Share(Key(job, number, step, 1), 0, {0: 0}, items), data
 
 
 def test_a_kill_at_any_call_of_the_system_leaves_the_last_one_whole(tmp_path):

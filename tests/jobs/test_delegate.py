@@ -153,7 +153,7 @@ def test_parts_that_come_together_are_flushed_together(monkeypatch, tmp_path):
     def part(at):
         some = array[at : at + 10]
         how = Part(0, some.nbytes, some.dtype, some.shape, at, array.shape, 4, None)
-        return Given(None, how, [(0, memoryview(some.tobytes()))], lambda: None)
+        return Given(None, how, memoryview(some.tobytes()), lambda: None)
 
     files = Files()
     errors = files.save(str(path), [part(at) for at in (0, 10, 5, 20)])

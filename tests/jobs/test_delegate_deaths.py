@@ -95,7 +95,7 @@ def test_a_kill_at_any_call_of_the_system_leaves_a_whole_file(tmp_path, key):
         path = tmp_path / (f"{n}.h5" if key else f"{n}.npy")
         array = np.full(1000, value)
         part = Part(0, array.nbytes, array.dtype, array.shape, 0, None, None, key)
-        given = Given(None, part, [(0, memoryview(array.tobytes()))], lambda: None)
+        given = Given(None, part, memoryview(array.tobytes()), lambda: None)
         assert Files().save(str(path), [given]) == [None]
 
     def look(n):
