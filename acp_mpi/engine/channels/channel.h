@@ -19,7 +19,8 @@ struct channel_ring {
     _Atomic uint32_t receivers_wait, senders_wait; /* threads that are to be woken */
     _Atomic uint64_t asked; /* number + 1 of a message for which the receiver has a buffer; 0: none (channel_direct.c) */
     _Atomic uint64_t room;  /* of that buffer */
-    unsigned char spare[32];
+    _Atomic uint32_t processors[2]; /* + 1: where the receiver, and the sender, has waited last */
+    unsigned char spare[24];
     _Atomic uint64_t taken; /* slots that have been given back */
     unsigned char spare_too[56];
 };

@@ -110,13 +110,27 @@ static bool looks_pay(const acp_channel *c)
     return c->met && c->way != CHANNEL_FAR && !peers_apart(c->engine);
 }
 
+/* The other end has last waited on the processor of this thread: it goes on when that is free. The system leaves two
+ * threads there that have slept in turns. */
+static bool shares_processor(const acp_channel *c, struct channel_ring *ring)
+{
+    uint32_t here = (uint32_t)sched_getcpu() + 1;
+    _Atomic uint32_t *mine = &ring->processors[c->shape.sends];
+    if (atomic_load_explicit(mine, memory_order_relaxed) != here)
+        atomic_store_explicit(mine, here, memory_order_relaxed);
+    return here && atomic_load_explicit(&ring->processors[!c->shape.sends], memory_order_relaxed) == here;
+}
+
 /* Yields where the other end, or a service, may need this processor. */
 static bool comes_soon(struct channel_wait *w)
 {
-    const acp_channel *c = w->ends[0];
+    acp_channel *c = w->ends[0];
     const acp_engine *e = c->engine;
     bool service = rank_table_service(e, e->self) || rank_table_service(e, c->peer->slot);
-    bool crowded = e->progress.crowded || (e->progress.packed && service);
+    struct channel_ring *ring = looks_pay(c) ? channel_enter(c) : NULL;
+    bool crowded = e->progress.crowded || (e->progress.packed && service) || (ring && shares_processor(c, ring));
+    if (ring)
+        channel_leave(c);
     for (uint32_t i = crowded ? YIELDS : LOOKS; i && looks_pay(c); i--) {
         if (crowded)
             sched_yield();
@@ -161,11 +175,14 @@ static bool opens_soon(acp_channel *c, int64_t timeout_ns)
 {
     struct channel_ring *ring = channel_ring_of(c);
     int rc = channel_state_of(c, ring);
-    uint32_t looks = rc != ACP_E_BUSY || timeout_ns == 0 || c->engine->progress.crowded || !looks_pay(c) ? 0
-                     : timeout_ns == ACP_CHANNEL_GLANCE ? GLANCES : LOOKS;
+    uint32_t most = rc != ACP_E_BUSY || timeout_ns == 0 || c->engine->progress.crowded || !looks_pay(c) ? 0
+                    : timeout_ns == ACP_CHANNEL_GLANCE ? GLANCES : LOOKS;
+    uint32_t looks = most;
     while (rc == ACP_E_BUSY && looks--) {
         linux_cpu_relax();
         rc = looks % LOOKS_AROUND == 0 ? channel_state_of(c, ring) : channel_stirs(c, ring) ? ACP_OK : ACP_E_BUSY;
+        if (looks == most - LOOKS_AROUND && ring && shares_processor(c, ring))
+            break;
     }
     return rc == ACP_OK && (!c->shape.sends || c->way != CHANNEL_UNKNOWN);
 }
