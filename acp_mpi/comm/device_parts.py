@@ -8,6 +8,7 @@ parts only; those that a receiver does not want yet are kept as any other messag
 from __future__ import annotations
 
 import pickle
+from _thread import start_new_thread
 from collections import deque
 from contextlib import suppress
 from math import prod
@@ -31,16 +32,34 @@ _LOOK = 0.001  # seconds between two looks at what has come, where both directio
 class _Rooms:
     """Rooms for the parts of one message, and copies of the device from or to them."""
 
-    def __init__(self, function: str, side: tuple[Any, int, int, Any], out: bool) -> None:
-        self._function, self._side, self._out = function, side, out
+    def __init__(self, function: str, side: Any, out: bool, slot: int = 1) -> None:
+        self._function, self.side, self._out = function, side, out
+        self._part = _PART // slot * slot  # bytes of each but the last
         self._moving: deque[tuple[int, Any, int]] = deque()  # handle, room, bytes
 
     def move(self, room: Any, at: int, size: int) -> None:
         """Start a copy of bytes of the device out to a room, or in from there."""
-        block, offset, _, stream = self._side
+        block, offset, _, stream = self.side
         side = block, offset + at, size, stream
         handle = _engine.device_start(self._function, room.ga, side, self._out)
         self._moving.append((handle, room, size))
+
+    def begin(self, at: int) -> None:
+        """Let a part go out to a room of its own."""
+        room = device_rooms.take(self._function)
+        self.move(room, at, min(self._part, self.side[2] - at))
+
+    def each(self) -> Iterator[tuple[Any, int]]:
+        """Yield all parts in their rooms, whose bytes go out: each while the next one does.
+
+        The first has been begun; the others need not wait for the stream, as that has been there.
+        """
+        _engine.wait(self._moving[0][0])
+        self.side = (*self.side[:3], False)
+        for at in range(self._part, self.side[2], self._part):
+            self.begin(at)
+            yield self.moved(1)  # type: ignore[misc]
+        yield self.moved()  # type: ignore[misc]
 
     def moved(self, ahead: int = 0) -> tuple[Any, int] | None:
         """Wait for the oldest copy, and return its room and size; None: no more than `ahead`."""
@@ -50,6 +69,8 @@ class _Rooms:
         _engine.wait(handle)
         self._moving.popleft()
         return room, size
+
+    back = staticmethod(device_rooms.give)
 
     def end(self) -> None:
         """Wait for all copies, whatever comes."""
@@ -68,12 +89,23 @@ def _overlap(one: tuple[Any, int, int, Any], other: tuple[Any, int, int, Any] | 
     )
 
 
+def leaving(x: Any, function: str, slot: int = 1) -> _Rooms:
+    """Let the first part of device memory go out, behind its stream as it is now.
+
+    `slot`: bytes of which parts are multiples.
+    """
+    rooms = _Rooms(function, found(x, function), True, slot)
+    rooms.begin(0)
+    return rooms
+
+
 class Leaving:
     """A message that is sent in parts."""
 
     def __init__(self, x: Any, function: str) -> None:
         self.dtype, self.shape = look_of(x, function)
         self.size = prod(self.shape) * self.dtype.itemsize
+        self.failure: Exception | None = None  # of the thread that `start` has begun
         self._function, self._x = function, x
         self.header = pickle.dumps((self.dtype, self.shape, _PART), 5)
 
@@ -84,10 +116,42 @@ class Leaving:
 
         `head`: the request of the message itself, or None; `meanwhile` takes what comes in parts.
         """
-        side = found(self._x, self._function)
-        if meanwhile is not None and _overlap(side, meanwhile.side):
+        self._rest(self._first(place), head, place, timeout, meanwhile)
+
+    def start(self, head: Any, place: tuple[int, int, int], told: tuple[int, int, int]) -> None:
+        """Have a thread do what `go` does, and then send a message without bytes to `told`."""
+        rooms = self._first(place)
+
+        def run() -> None:
+            try:
+                self._rest(rooms, head, place, None, None)
+            except Exception as error:
+                self.failure = error
+            with suppress(Exception):  # the job may have ended
+                _engine.transfer_isend(self._function, b"", *told)
+
+        try:
+            start_new_thread(run, ())
+        except BaseException:
+            self._broken(rooms, place)
+            raise
+
+    def _first(self, place: tuple[int, int, int]) -> _Rooms:
+        try:
+            return leaving(self._x, self._function)
+        except BaseException:
+            self._broken(None, place)
+            raise
+
+    def _broken(self, rooms: _Rooms | None, place: tuple[int, int, int]) -> None:
+        if rooms is not None:
+            rooms.end()
+        with suppress(Error):
+            _engine.transfer_isend(self._function, b"", *place)
+
+    def _rest(self, rooms: _Rooms, head: Any, place: Any, timeout: Any, meanwhile: Any) -> None:
+        if meanwhile is not None and _overlap(rooms.side, meanwhile.side):
             meanwhile = None  # what comes may take the place of what has left
-        rooms = _Rooms(self._function, side, True)
         going: deque[tuple[Any, Any]] = deque([(head, None)] if head is not None else [])
         until = None if timeout is None else monotonic() + timeout
 
@@ -107,29 +171,19 @@ class Leaving:
                 if room is not None:
                     device_rooms.give(room)
 
-        def send(ahead: int) -> None:
-            if (part := rooms.moved(ahead)) is None:
-                return
-            view = memoryview(part[0])[: part[1]]
-            request = _engine.transfer_isend(self._function, view, *place)
-            if request is None:
-                device_rooms.give(part[0])
-            else:
-                going.append((request, part[0]))
-
         try:
-            for at in range(0, self.size, _PART):
+            for room, size in rooms.each():
+                request = _engine.transfer_isend(self._function, memoryview(room)[:size], *place)
+                if request is None:
+                    device_rooms.give(room)
+                else:
+                    going.append((request, room))
                 settle(_AHEAD)
-                rooms.move(device_rooms.take(self._function), at, min(_PART, self.size - at))
-                send(1)
                 if meanwhile is not None:
                     meanwhile()
-            send(0)
             settle(0)
         except BaseException:
-            rooms.end()
-            with suppress(Error):
-                _engine.transfer_isend(self._function, b"", *place)
+            self._broken(rooms, place)
             raise
 
 
@@ -203,6 +257,47 @@ class _Device:
         """Store the first bytes anew."""
         for room, at in self._each(len(kept), False):
             room[:] = kept[at : at + len(room)]
+
+
+class Filling:
+    """A message of a channel whose pieces go to device memory, through one room at a time."""
+
+    def __init__(self, function: str, side: tuple[Any, int, int, Any], size: int) -> None:
+        self._device, self._size = _Device(function, side), size
+        self._at = self._has = 0  # bytes that are on their way to the device, and in the room
+        self._room: Any = None
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, piece: memoryview) -> None:
+        """Take the next bytes."""
+        while piece:
+            if self._room is None:
+                self._room = self._device.room(self._at, min(_PART, self._size - self._at))
+            some = piece[: len(self._room) - self._has]
+            self._room[self._has : self._has + len(some)] = some
+            self._has, piece = self._has + len(some), piece[len(some) :]
+            if self._has == len(self._room):
+                self._go_on()
+
+    def _go_on(self) -> None:
+        room, size, self._room = self._room, self._has, None
+        self._device.taken(room, self._at, size)
+        self._at, self._has = self._at + size, 0
+
+    def finish(self) -> None:
+        """Wait until all are in their place."""
+        self._device.finish()
+
+    def kept(self) -> bytearray:
+        """Return a message of this size in memory of the host, with what has come."""
+        if self._room is not None:
+            self._go_on()
+        whole = bytearray(self._size)
+        had = self._device.had(self._at)
+        whole[: len(had)] = had
+        return whole
 
 
 class Arriving:

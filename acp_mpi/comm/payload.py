@@ -1,6 +1,7 @@
 """Arrays in messages, where the engine does not put their type and shape into a note."""
 
 import pickle
+from math import prod
 from typing import Any
 
 import numpy
@@ -62,7 +63,7 @@ def prepare(x: Any, function: str) -> tuple[Any, bytes | None, int, Any]:
 
     None: it holds objects, and is pickled as one.
     """
-    if function in ("send", "sendrecv") and buffers.on_device(x):
+    if function in ("send", "isend", "sendrecv") and buffers.on_device(x):
         from acp_mpi.comm.device_parts import Leaving
 
         parts = Leaving(x, function)
@@ -76,6 +77,37 @@ def prepare(x: Any, function: str) -> tuple[Any, bytes | None, int, Any]:
         return array, None, 0, None
     look = pickle.dumps((array.dtype, array.shape), 5)
     return array.reshape(-1).view("u1"), look, _type_bits(array.dtype), None
+
+
+_PIECES = 64 << 10, 1 << 20  # bytes of slots whose pieces are worth their copies, and fit rooms
+
+
+def leaving(x: Any, function: str, dtype: Any, slot: int) -> Any:
+    """Return what is sent by a channel in parts as they leave a device; None: it goes as a whole.
+
+    `dtype`: of the channel, or None; `slot`: its bytes.
+    """
+    if not _PIECES[0] <= slot <= _PIECES[1] or not buffers.on_device(x):
+        return None
+    from acp_mpi.comm import device_parts
+    from acp_mpi.rma.device_memory import look_of
+
+    kind, shape = look_of(x, function)
+    if (dtype is not None and kind != dtype) or prod(shape) * kind.itemsize <= max(slot, _LONG):
+        return None
+    return device_parts.leaving(x, function, slot)
+
+
+def filling(function: str, finish: Any, size: int, slot: int) -> Any:
+    """Return what takes the pieces of a message of a channel to a device, or None.
+
+    `finish`: of the buffer.
+    """
+    if (side := getattr(finish, "side", None)) is None or slot < _PIECES[0] or size <= _LONG:
+        return None
+    from acp_mpi.comm.device_parts import Filling
+
+    return Filling(function, side, size)
 
 
 def described(header: bytes, source: int, number: int, context: int) -> Any:

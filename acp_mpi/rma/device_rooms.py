@@ -12,38 +12,41 @@ if TYPE_CHECKING:
 BYTES = 1 << 20
 SPARE = 8
 _rooms: list[Any] = []
-_era = 0  # one more with each end of all addresses
+_lent: set[int] = set()  # the ids of those that may come back: none of a job that has ended
 
 
 @on_reset
 @on_close
 def _forget() -> None:
-    global _era
-    _era += 1
     _rooms.clear()
+    _lent.clear()
 
 
 def take(function: str) -> Any:
     """Return a room of `BYTES` bytes, with its address `ga`."""
     try:
-        return _rooms.pop()
+        room = _rooms.pop()
     except IndexError:
-        return _engine.allocate(BYTES, 0, function)
+        room = _engine.allocate(BYTES, 0, function)
+    _lent.add(id(room))
+    return room
 
 
 def give(room: Any) -> None:
     """Keep a room for the next one that needs one."""
-    if len(_rooms) < SPARE and not any(room is each for each in _rooms):
-        _rooms.append(room)
+    if id(room) in _lent:
+        _lent.discard(id(room))
+        if len(_rooms) < SPARE:
+            _rooms.append(room)
 
 
 class Loan:
     """The bytes of a room, for NumPy; it goes back when no array is over them any more."""
 
-    __slots__ = ("__array_interface__", "_era", "_room")
+    __slots__ = ("__array_interface__", "_room")
 
     def __init__(self, function: str, size: int) -> None:
-        self._room, self._era = take(function), _era
+        self._room = take(function)
         place = _engine.buffer_place(self._room, True)[0]
         shown = {"shape": (size,), "typestr": "|u1", "data": (place, False), "version": 3}
         self.__array_interface__ = shown
@@ -54,5 +57,4 @@ class Loan:
         return int(self._room.ga)
 
     def __del__(self) -> None:
-        if self._era == _era:
-            give(self._room)
+        give(self._room)

@@ -1,5 +1,7 @@
 """Long messages of device memory: their parts leave the device while others are on their way."""
 
+import threading
+
 import far
 import numpy as np
 import pytest
@@ -99,6 +101,47 @@ def test_both_directions_at_a_time():
     ).all()
 
 
+def test_isends_go_on_while_this_rank_receives():
+    mine = array_of(message(acp.rank()))
+    requests = [acp.isend(mine, right(), tag) for tag in range(3)]
+    got = [acp.recv(source=left(), tag=tag) for tag in (2, 0, 1)]  # before any of them is asked
+    assert not any(request.cancel() for request in requests)
+    assert acp.waitall(requests) == [None] * 3
+    assert all((each == message(left())).all() for each in got)
+    there = array_of(np.zeros(COUNT, "i8"))
+    requests = [acp.irecv(there, left()), acp.isend(mine, right())]
+    while requests:
+        requests.pop(acp.waitany(requests)[0])
+    assert (there.get() == message(left())).all()
+    acp.isend(mine, right())  # it goes on without its request
+    assert acp.recv(there, left()) is there
+
+
+def test_an_isend_keeps_to_parts_of_host_memory(monkeypatch):
+    taken, out, most = device_rooms.take, [], []
+    give = device_rooms.give
+
+    def take(function):
+        out.append(taken(function))
+        most.append(len(out))
+        return out[-1]
+
+    def back(room):
+        out[:] = [each for each in out if each is not room]
+        give(room)
+
+    monkeypatch.setattr(device_rooms, "take", take)
+    monkeypatch.setattr(device_rooms, "give", back)
+    mine = array_of(np.arange(64 * PART, dtype="u1"))
+    there = array_of(np.zeros(64 * PART, "u1"))
+    most.clear()
+    request = acp.isend(mine, right())
+    acp.recv(there, left())
+    request.wait()
+    assert len(most) >= 128  # of both ends
+    assert max(most) <= 16
+
+
 def test_it_is_looked_at_with_its_size_and_taken_out():
     mine = array_of(message(acp.rank()))
     acp.send(mine, right(), 9)
@@ -149,14 +192,18 @@ def test_many_are_kept_in_the_order_of_their_sends():
 
 def test_it_starts_behind_the_stream_of_its_array():
     tensor = far.Tensor(np.zeros(6 * PART, "u1"))
-    far.library().far_fill(0, 0, tensor.address, 7, 6 * PART, 3_000_000)
-    acp.send(tensor, right())
-    assert (acp.recv(source=left()) == 7).all()
+    for value, send in ((7, acp.send), (8, acp.isend)):
+        far.library().far_fill(0, 0, tensor.address, value, 6 * PART, 3_000_000)
+        sending = send(tensor, right())
+        assert (acp.recv(source=left()) == value).all()
+        if sending is not None:
+            sending.wait()
     acp.sync()
     tensor.free()
 
 
-def test_what_the_device_refuses_ends_the_receive_at_the_other_end(monkeypatch):
+@pytest.mark.parametrize("send", [acp.send, lambda *to: acp.isend(*to).wait()])
+def test_what_the_device_refuses_ends_the_receive_at_the_other_end(monkeypatch, send):
     mine, start = array_of(message(acp.rank())), device_parts._engine.device_start
     begun = []
 
@@ -169,13 +216,13 @@ def test_what_the_device_refuses_ends_the_receive_at_the_other_end(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(device_parts._engine, "device_start", fail)
         with pytest.raises(acp.DeviceError):
-            acp.send(mine, right())
-    for buffer in (np.zeros(COUNT, "i8"),):
-        with pytest.raises(
-            acp.Error, match=rf"from rank {left()} ended after {2 * PART} of {mine.nbytes} bytes"
-        ):
-            acp.recv(buffer, left())
-        assert (buffer[: 2 * PART // 8] == message(left())[: 2 * PART // 8]).all()
+            send(mine, right())
+    buffer = np.zeros(COUNT, "i8")
+    with pytest.raises(
+        acp.Error, match=rf"from rank {left()} ended after {2 * PART} of {mine.nbytes} bytes"
+    ):
+        acp.recv(buffer, left())
+    assert (buffer[: 2 * PART // 8] == message(left())[: 2 * PART // 8]).all()
     acp.send(mine, right())
     assert (acp.recv(source=left()) == message(left())).all()
 
@@ -225,3 +272,97 @@ def test_host_memory_for_it_is_bounded():
         acp.recv(there, left())
     assert (there.get() == np.arange(64 * PART, dtype="u1")).all()
     assert len(device_rooms._rooms) <= device_rooms.SPARE
+
+
+@pytest.fixture
+def slots(monkeypatch):
+    """A channel to the next rank and one from the one before, with slots that parts fill."""
+    if acp.procs() == 1:
+        pytest.skip("a channel joins two ranks")
+    size = payload._PIECES[0]
+    monkeypatch.setattr(device_parts, "_PART", size)
+    sender, receiver = (
+        acp.Channel(acp.rank(), right(), size=size, slots=4),
+        acp.Channel(left(), acp.rank(), size=size, slots=4),
+    )
+    yield sender, receiver
+    sender.close()
+    receiver.close()
+
+
+SLOTS = payload._PIECES[0] * 7 + 1000  # bytes of a message in eight pieces
+
+
+def flow(rank):
+    return (np.arange(SLOTS) * (rank + 3) % 251).astype("u1")
+
+
+def exchange(sender, receiver, mine, buffer=None):
+    """Have a thread send, as everybody does; return what came."""
+    thread = threading.Thread(target=sender.send, args=(mine,))
+    thread.start()
+    try:
+        return receiver.recv(buffer)
+    finally:
+        thread.join()
+
+
+@pytest.mark.parametrize("part", [64 << 10, 150_000, 1 << 20])
+def test_a_channel_takes_device_memory_in_parts(slots, monkeypatch, part):
+    monkeypatch.setattr(device_parts, "_PART", part)
+    taken = device_parts._engine.device_start
+    counted = []
+
+    def count(*given):
+        counted.append(given[2][2])
+        return taken(*given)
+
+    monkeypatch.setattr(device_parts._engine, "device_start", count)
+    mine, there = array_of(flow(acp.rank())), array_of(np.zeros(SLOTS + 5, "u1"))
+    assert bytes(exchange(*slots, mine)) == flow(left()).tobytes()
+    assert max(counted) <= part
+    assert sum(counted) == SLOTS  # nothing went as a whole
+    for x in (mine, flow(acp.rank())):
+        there.set(9)
+        counted.clear()
+        assert exchange(*slots, x, there) is there
+        assert (there.get() == [*flow(left()), 9, 9, 9, 9, 9]).all()
+        assert max(counted) <= part
+        assert sum(counted) == (2 * SLOTS if x is mine else SLOTS)
+    assert len(device_rooms._rooms) <= device_rooms.SPARE
+    short = array_of(np.zeros(SLOTS // 2, "u1"))
+    with pytest.raises(acp.TruncationError):
+        exchange(*slots, mine, short)
+    assert (short.get() == flow(left())[: SLOTS // 2]).all()
+
+
+def test_what_a_timeout_leaves_of_a_message_is_the_next_receives(slots):
+    sender, receiver = slots
+    there = array_of(np.zeros(SLOTS, "u1"))
+    exchange(sender, receiver, there)  # now both ends know each other
+    with pytest.raises(TimeoutError):
+        sender.send(flow(acp.rank())[: SLOTS - 1], timeout=0)  # four pieces, then the ring is full
+    with pytest.raises(TimeoutError):
+        receiver.recv(there, timeout=0.01)
+    acp.sync()
+    assert exchange(sender, receiver, array_of(flow(acp.rank())), there) is there
+    assert (there.get() == flow(left())).all()
+
+
+def test_a_device_that_fails_ends_a_send_and_its_pieces_are_dropped(slots, monkeypatch):
+    sender, receiver = slots
+    start, begun = device_parts._engine.device_start, []
+
+    def fail(*given):
+        begun.append(given)
+        if len(begun) == 3:
+            raise acp.DeviceError("a device that fails")
+        return start(*given)
+
+    mine = array_of(flow(acp.rank()))
+    with monkeypatch.context() as patch:
+        patch.setattr(device_parts._engine, "device_start", fail)
+        with pytest.raises(acp.DeviceError):
+            sender.send(mine)
+    acp.sync()
+    assert bytes(exchange(sender, receiver, mine)) == flow(left()).tobytes()

@@ -28,7 +28,7 @@ cdef class Channel:
     cdef bint over
     cdef bint half  # a receive that did not wait for all its pieces has left them in `gathered`
     cdef Reservation reservation  # that is open
-    cdef bytearray gathered  # pieces of a long message, and how many bytes have come
+    cdef object gathered  # pieces of a long message: a bytearray, or what takes them to a device; bytes that have come
     cdef uint64_t filled
 
     def __init__(self, sender: Int, receiver: Int, *, size: Int = 2048, slots: Int = 8, dtype=None):
@@ -110,6 +110,16 @@ cdef class Channel:
         cdef payload p
         cdef acp_engine *e = self.e
         self.demand("send", True)
+        if self.elements.kind != PICKLED and not PyObject_CheckBuffer(x) and shows_memory(x):
+            parts = mail_payload().leaving(x, "send", self.dtype, self.size)
+            if parts is not None:
+                acp_engine_enter(e)
+                try:
+                    self.push_parts(parts, limit)
+                finally:
+                    parts.end()
+                    acp_engine_exit(e)
+                return
         keeper = self.elements.pack(x, &p, "send")
         try:
             if p.size > self.size or p.size > SMALL or acp_channel_send_short(self.end, p.data, p.size) != ACP_OK:
@@ -123,41 +133,71 @@ cdef class Channel:
             del keeper
 
     cdef int push(self, const char *data, uint64_t n, int64_t limit) except -1:
-        cdef uint64_t at = 0, part
         cdef int64_t end = end_of(limit) if limit else 0
-        cdef int rc = acp_channel_open(self.end, ACP_CHANNEL_GLANCE if limit else 0)
-        cdef bint far
-        if rc == ACP_E_TIMEOUT and limit:
-            with nogil:
-                rc = acp_channel_open(self.end, limit)
-        self.failed("send", rc)
-        far = acp_channel_is_far(self.end)
-        if n >= ACP_CHANNEL_LONG and not far:
+        cdef int rc = self.open_slot(limit)
+        if n >= ACP_CHANNEL_LONG and not acp_channel_is_far(self.end):
             with nogil:
                 rc = acp_channel_send_into(self.end, data, n)
             if rc != ACP_E_HANDLE:
                 acp_channel_give_turn(self.end)
                 return self.failed("send", rc)
-            rc = ACP_OK
-        while rc == ACP_OK:
+        rc = self.push_pieces(data, n, n, True, limit, end)
+        acp_channel_give_turn(self.end)
+        return self.failed("send", rc)
+
+    cdef int push_parts(self, object parts, int64_t limit) except -1:
+        # Of one message, as they leave a device.
+        cdef int64_t end = end_of(limit) if limit else 0
+        cdef uint64_t left = parts.side[2], n
+        cdef int rc = self.open_slot(limit)
+        cdef bint first = True
+        try:
+            for room, size in parts.each():
+                n = size
+                rc = self.push_pieces(<char *>(<Block>room).memory, n, left, first, limit, end)
+                parts.back(room)
+                left -= n
+                first = False
+                if rc != ACP_OK:
+                    break
+        finally:
+            acp_channel_give_turn(self.end)
+        return self.failed("send", rc)
+
+    cdef int open_slot(self, int64_t limit) except -1:
+        # A free one; and the turn.
+        cdef int rc = acp_channel_open(self.end, ACP_CHANNEL_GLANCE if limit else 0)
+        if rc == ACP_E_TIMEOUT and limit:
+            with nogil:
+                rc = acp_channel_open(self.end, limit)
+        return self.failed("send", rc)
+
+    cdef int push_pieces(self, const char *data, uint64_t n, uint64_t rest, bint first, int64_t limit, int64_t end):
+        # The next `n` bytes of a message of which `rest` are to come.
+        cdef uint64_t at = 0, part
+        cdef int rc = ACP_OK
+        cdef bint far = acp_channel_is_far(self.end)
+        while True:
+            if not first:
+                rc = acp_channel_await(self.end, ACP_CHANNEL_READY, 0)
+                if rc == ACP_E_TIMEOUT and limit:
+                    limit = left_until(end)
+                    with nogil:
+                        rc = acp_channel_await(self.end, ACP_CHANNEL_READY, limit)
+                if rc != ACP_OK:
+                    return rc
             part = min(self.size, n - at)
             if far:
                 limit = left_until(end) if limit else 0
             if far or part > SMALL:
                 with nogil:
-                    rc = acp_channel_commit(self.end, data + at, part, n - at, at == 0, limit)
+                    rc = acp_channel_commit(self.end, data + at, part, rest - at, first, limit)
             else:
-                rc = acp_channel_commit(self.end, data + at, part, n - at, at == 0, limit)
+                rc = acp_channel_commit(self.end, data + at, part, rest - at, first, limit)
+            first = False
             at += part
             if at >= n or rc != ACP_OK:
-                break
-            rc = acp_channel_await(self.end, ACP_CHANNEL_READY, 0)
-            if rc == ACP_E_TIMEOUT and limit:
-                limit = left_until(end)
-                with nogil:
-                    rc = acp_channel_await(self.end, ACP_CHANNEL_READY, limit)
-        acp_channel_give_turn(self.end)
-        return self.failed("send", rc)
+                return rc
 
     def isend(self, x) -> Request[None]:
         """Begin to send as `send` does; return a Request: its `wait()` returns once the bytes are in the ring.
@@ -204,11 +244,14 @@ cdef class Channel:
 
     # --- receiving
 
-    cdef int gather(self, str function, int64_t limit, acp_piece *p, Py_buffer *into=NULL) except -1:
+    cdef int gather(self, str function, int64_t limit, acp_piece *p, Py_buffer *into=NULL,
+                    object finish=None) except -1:
         # The next message, with the turn: True: whole in its slot, or in the buffer; False: it was longer than a slot, and
         # is in `gathered`.
         cdef int64_t end = end_of(limit) if limit else 0
         cdef bint long_one = into != NULL and <uint64_t>into.len >= ACP_CHANNEL_LONG
+        if finish is not None and long_one:  # in pieces, if its parts may go to a device meanwhile
+            long_one = mail_payload().filling(function, finish, into.len, self.size) is None
         cdef int rc
         self.demand(function, False)
         rc = acp_channel_take(self.end, ACP_CHANNEL_GLANCE if limit and not long_one else 0, p)
@@ -225,7 +268,7 @@ cdef class Channel:
                 if p.first and (p.rest <= self.size or (long_one and p.data == into.buf)):
                     self.gathered = None
                     return True
-                self.add_piece(p)
+                self.add_piece(function, p, finish)
                 if self.gathered is not None and self.filled == <uint64_t>len(self.gathered):
                     return False
                 rc = acp_channel_take_next(self.end, 0, p)
@@ -235,18 +278,29 @@ cdef class Channel:
                         rc = acp_channel_take_next(self.end, limit, p)
                 self.failed(function, rc)
         except BaseException:
-            self.half = self.gathered is not None
-            acp_channel_give_turn(self.end)
+            whole, self.gathered = self.gathered, None
+            try:
+                if whole is not None:
+                    self.gathered = whole if type(whole) is bytearray else whole.kept()
+            finally:
+                self.half = self.gathered is not None
+                acp_channel_give_turn(self.end)
             raise
 
-    cdef int add_piece(self, acp_piece *p) except -1:
+    cdef int add_piece(self, str function, acp_piece *p, object finish) except -1:
         # Pieces of a message whose sender has given up, and begun another, are dropped.
         try:
             if p.first:
                 self.gathered, self.filled = None, 0
-                self.gathered = bytearray(p.rest)
+                if finish is not None:
+                    self.gathered = mail_payload().filling(function, finish, p.rest, self.size)
+                if self.gathered is None:
+                    self.gathered = bytearray(p.rest)
             if self.gathered is not None and len(self.gathered) - self.filled == p.rest:
-                copy_bytes(PyByteArray_AS_STRING(self.gathered) + self.filled, p.data, p.size)
+                if type(self.gathered) is bytearray:
+                    copy_bytes(PyByteArray_AS_STRING(self.gathered) + self.filled, p.data, p.size)
+                else:
+                    self.gathered.add(PyMemoryView_FromMemory(<char *>p.data, p.size, PyBUF_READ))
                 self.filled += p.size
         finally:
             acp_channel_release(self.end, p.number)
@@ -292,9 +346,12 @@ cdef class Channel:
         if buffer is not None:
             finish = self.place_for("recv", buffer, &view)
         try:
-            whole = self.gather("recv", limit, &p, &view if buffer is not None else NULL)
+            whole = self.gather("recv", limit, &p, &view if buffer is not None else NULL, finish)
             try:
-                if not whole:
+                if not whole and type(self.gathered) is not bytearray:
+                    self.gathered.finish()
+                    p.data, p.rest, finish = view.buf, len(self.gathered), None
+                elif not whole:
                     p.data, p.rest = PyByteArray_AS_STRING(self.gathered), len(self.gathered)
                 if room is not None:
                     room.source, room.tag, room.size, room.note = self.peer, 0, p.rest, BYTES

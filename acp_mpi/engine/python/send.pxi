@@ -52,6 +52,37 @@ cdef int announce(str function, bytes header, object parts, uint64_t number, uin
     return 0
 
 
+cdef class LeavingRequest(Request):  # type: Request[_T_co]
+    """An `isend` in parts: in the engine, the receive of what the thread that sends them tells this rank in the end."""
+
+    cdef int sent(self) except -1:
+        self.end_it(NULL)
+        if self.error is None:
+            self.error = self.keep.failure
+        return self.ends()
+
+    cdef bint withdraw(self) except -1:
+        return False
+
+
+cdef Request leave_in_parts(str function, object parts, object head, tuple place, int64_t tag):
+    global last_header
+    cdef LeavingRequest r = LeavingRequest.__new__(LeavingRequest)
+    cdef Request told
+    last_header += 1
+    own, number, context = acp_rank(engine), last_header & 0x7ffff, OWN_CONTEXT | HEADERS
+    told = receive_begin(function, None, context, own, number, True)
+    try:
+        parts.start(head, place, (own, number, context))
+    except BaseException:
+        request_give_up(told)
+        raise
+    r.function, r.context, r.peer, r.tag, r.sends, r.keep = function, OWN_CONTEXT, place[0], tag, True, parts
+    r.request, told.request = told.request, NULL
+    r.goes_on()
+    return r
+
+
 cdef class Meanwhile:
     """Takes what has come of the message that a receive has met, if it comes in parts."""
     cdef Request r
@@ -92,7 +123,10 @@ cdef Request post(str function, object x, object dest, object tag, bint wanted, 
             announce(function, keep[1], keep[2], p.note >> 4, d)
             if keep[2] is not None:
                 head = post_payload(function, &p, keep, d, t, OWN_CONTEXT, False)
-                keep[2].go(head, (d, p.note >> 4, OWN_CONTEXT | HEADERS), timeout, meanwhile(beside))
+                place = d, p.note >> 4, OWN_CONTEXT | HEADERS
+                if wanted:
+                    return leave_in_parts(function, keep[2], head, place, t)
+                keep[2].go(head, place, timeout, meanwhile(beside))
                 return None
         return post_payload(function, &p, keep, d, t, OWN_CONTEXT, wanted)
     finally:
@@ -115,5 +149,5 @@ def send(x, dest: Int, tag: Int = 0, timeout: float | None = None) -> None:
 
 
 def isend(x, dest: Int, tag: Int = 0) -> Request[None]:
-    """Start sending `x` as `send` does; returns a Request. A buffer must not change before it."""
+    """Start sending `x` as `send` does; returns a Request. A buffer must not change before it is done."""
     return post("isend", x, dest, tag, True)
