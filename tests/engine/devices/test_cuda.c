@@ -351,8 +351,13 @@ int main(void)
     scene_play(no_device, "FAKE_DEVICES=0", NULL);
     scene_play(looking_makes_no_context, "FAKE_DEVICES=2 FAKE_NO_PEER=1", NULL);
     scene_play(contexts_of_threads_stay_as_they_are, "FAKE_DEVICES=2", NULL);
-    const char *drivers[] = {"", "FAKE_NO_FD=1", "FAKE_NO_VMM=1 FAKE_NO_IPC=1", "FAKE_DEVICES=2 FAKE_SEED=3"};
-    for (int i = 0; i < 4; i++)
+    /* Each setting of the stand-in by itself, and what goes together. FAKE_DEVICES=0 and FAKE_BREAK leave nothing that
+     * could conform: no_device, and a_broken_context_fails_its_operations of test_cuda_order.c. */
+    static const char *const drivers[] = {
+        "", "FAKE_DEVICES=2", "FAKE_DEVICES=2 CUDA_VISIBLE_DEVICES=1", "FAKE_DEVICES=2 FAKE_NO_PEER=1",
+        "FAKE_MEMORY=8388608", "FAKE_DELAY=0", "FAKE_DELAY=1000", "FAKE_SEED=3", "FAKE_NO_IPC=1", "FAKE_NO_FD=1",
+        "FAKE_NO_VMM=1", "FAKE_NO_VMM=1 FAKE_NO_IPC=1", "FAKE_POOL=1", "FAKE_FRESH=1", "FAKE_LEAKS=1"};
+    for (size_t i = 0; i < sizeof drivers / sizeof *drivers; i++)
         scene_play(it_does_what_the_engine_relies_on, drivers[i], NULL);
     scene_play(memory_is_had_as_the_device_allows, "FAKE_MEMORY=8388608", NULL);
     scene_play(memory_is_had_as_the_device_allows, "FAKE_MEMORY=8388608 FAKE_NO_FD=1", NULL);
