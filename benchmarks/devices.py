@@ -16,6 +16,7 @@ JOBS = [
     Job("exchange", "8 B to 16 MiB to each other, direct and staged", 2, "rows.device_exchange"),
     Job("messages", "4 to 64 MiB by send and recv, in parts", 2, "rows.device_messages"),
     Job("owner", "memory that only its owner reaches", 2, "rows.device_owner"),
+    Job("none", "what a program without device memory pays for it", 2, "rows.device_none"),
     Job("busy", "the owner of the memory computes meanwhile", 2, "rows.device_busy"),
 ]
 

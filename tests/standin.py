@@ -15,20 +15,24 @@ import pytest
 _SOURCES = ("standin.c", "streams.c", "memory.c", "sharing.c")
 
 
-@functools.cache
-def driver():
-    """Build the stand-in, load it before the engine looks for a driver, and make a context."""
+def build(folder):
+    """Return the path of the stand-in, made in a folder."""
     if not shutil.which("gcc"):
         pytest.skip("gcc is missing")
-    os.environ["FAKE_LEAKS"] = "1"
-    folder = Path(tempfile.mkdtemp())
     target = folder / "libcuda.so.1"
     command = ["gcc", "-std=c11", "-D_GNU_SOURCE", "-shared", "-fPIC", "-fvisibility=hidden", "-O1"]
     command += ["-iquote", str(launch.ROOT / "acp_mpi" / "engine"), f"-Wl,-soname,{target.name}"]
     sources = [str(launch.TESTS / "device" / name) for name in _SOURCES]
     subprocess.run([*command, *sources, "-o", str(target), "-pthread"], check=True)
-    library = ctypes.CDLL(str(target))
-    shutil.rmtree(folder)
+    return target
+
+
+@functools.cache
+def driver():
+    """Build the stand-in, load it before the engine looks for a driver, and make a context."""
+    os.environ["FAKE_LEAKS"] = "1"
+    with tempfile.TemporaryDirectory() as folder:
+        library = ctypes.CDLL(str(build(Path(folder))))
     address, pointer = ctypes.c_uint64, ctypes.c_void_p
     library.standin_bytes.argtypes = library.cuMemFree_v2.argtypes = [address]
     library.standin_bytes.restype = pointer
