@@ -1,5 +1,7 @@
 """Messages, channels and collectives take arrays of a device."""
 
+import tracemalloc
+
 import far
 import numpy as np
 import opencl
@@ -7,6 +9,7 @@ import pytest
 from far import array_of
 
 import acp_mpi as acp
+from acp_mpi.rma import device_rooms
 
 pytestmark = pytest.mark.mpi
 
@@ -151,6 +154,21 @@ def test_collectives_move_and_fold_device_arrays():
     assert (x.get() == np.arange(n * 4) * n).all()
     with pytest.raises(TypeError, match="x has elements of type int64 and out of float32"):
         acp.allreduce(x, out=array_of(np.zeros(n * 4, "f4")))
+    acp.sync()
+
+
+@pytest.mark.parametrize("fold", [acp.allreduce, acp.scan])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_fold_takes_host_memory_for_its_array_once(fold, in_place):
+    size = 4 * device_rooms.BYTES
+    x, y = array_of(np.full(size // 8, acp.rank())), array_of(np.zeros(size // 8, int))
+    out = x if in_place else y
+    tracemalloc.start()
+    fold(x, out=out)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert size <= most < 1.2 * size
+    assert (out.get() == sum(range(acp.procs() if fold is acp.allreduce else acp.rank() + 1))).all()
     acp.sync()
 
 

@@ -19,11 +19,15 @@ _FORMATS |= dict.fromkeys("efdg", "f")
 class Buffer:
     """A buffer: `memory`, `count` elements of `width` bytes of `kind` ("f8"); `array` if NumPy's.
 
-    `back` brings the bytes of a stand-in to the buffer that was meant.
+    `back` brings the bytes of a stand-in to the buffer that was meant. Stand-ins for device memory
+    are long: with `over`, another buffer, both are the same memory if they are of one size.
     """
 
-    def __init__(self, x: Any, function: str, writable: bool = False) -> None:
+    def __init__(
+        self, x: Any, function: str, writable: bool = False, over: Buffer | None = None
+    ) -> None:
         self.back: Any = None
+        self._stands_in = False
         numpy = sys.modules.get("numpy")
         self.array: Any = None
         if numpy is not None and hasattr(x, "__array_interface__"):
@@ -34,7 +38,7 @@ class Buffer:
             view = memoryview(x)
         except TypeError as reason:
             if on_device(x):
-                self._of_device(x, function, writable)
+                self._of_device(x, function, writable, over)
                 return
             self.array = array_of(x, function, reason)
             self._of_array(self.array, function, writable, sys.modules["numpy"])
@@ -51,11 +55,13 @@ class Buffer:
         self.memory = view
         self.shape: tuple[int, ...] = view.shape or ()
 
-    def _of_device(self, x: Any, function: str, writable: bool) -> None:
+    def _of_device(self, x: Any, function: str, writable: bool, over: Buffer | None) -> None:
         """Take a copy in host memory, and bring it back to the device in the end."""
         from acp_mpi.rma.device_memory import staged
 
-        self.array, back = staged(x, function, writable)
+        place = over.array if over is not None and over._stands_in else None
+        self.array, back = staged(x, function, writable, place)
+        self._stands_in = True
         self._of_array(self.array, function, writable, sys.modules["numpy"])
         if back is not None:
             self.back = lambda: back(self.size)

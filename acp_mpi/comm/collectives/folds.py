@@ -108,7 +108,8 @@ def _folded(
                     f"{function}: the result of a {type(x).__name__} needs a place; give out="
                 )
             result = like(given, _shape_of(given, kind, own, team.n))
-        wanted = Buffer(result, function, writable=True)
+        over = given if kind != "reduce_scatter" else None
+        wanted = Buffer(result, function, writable=True, over=over)
         if result is out:
             same_type(function, given, wanted)
         if kind == "exscan" and team.me == 0:
