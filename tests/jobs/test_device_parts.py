@@ -56,32 +56,37 @@ def go_on(array):
     array.close()
 
 
-def use(array, sends):
+def isend(array, dest):
+    acp.isend(array, dest).wait()
+
+
+def use(array, send):
     while True:
-        acp.send(array, 1) if sends else acp.recv(array, 1)
+        send(array, 1) if send else acp.recv(array, 1)
 
 
-def a_rank_dies(deadly):
+def a_rank_dies(deadly, how):
     """Rank 1 dies in the middle of a message, as its receiver or as its sender."""
-    array = begin()
+    array, send = begin(), isend if how == "isend" else acp.send
     acp.sync()
     if acp.rank() == 1:
         sends = deadly == "device_start"
         die_at(device_parts._engine if sends else device_parts._Device, deadly, 5)
         if sends:
-            acp.send(array, 0)
+            send(array, 0)
         acp.recv(array, 0)
     else:
         with pytest.raises(acp.PeerLostError):
-            use(array, sends=acp.rank() == 0 and deadly == "taken")
+            use(array, send if acp.rank() == 0 and deadly == "taken" else None)
     go_on(array)
 
 
 @pytest.mark.parametrize("road", ROADS)
 @pytest.mark.parametrize("deadly", ["device_start", "taken"])
-def test_a_rank_dies_in_the_middle_of_a_message(without_mpi, deadly, road):
+@pytest.mark.parametrize("how", ["send", "isend"])
+def test_a_rank_dies_in_the_middle_of_a_message(without_mpi, how, deadly, road):
     """As its sender, or as its receiver."""
-    jobs = without_mpi(RANKS, launch.program(a_rank_dies, deadly), ROADS[road])
+    jobs = without_mpi(RANKS, launch.program(a_rank_dies, deadly, how), ROADS[road])
     assert [job.wait() for job in jobs] == [0, -signal.SIGKILL, 0], "\n".join(
         job.output for job in jobs
     )
