@@ -27,12 +27,6 @@
 
 static_assert(ACP_CHANNEL_SIZE_MOST <= CHANNEL_REST && ACP_CHANNEL_MESSAGE_MOST == CHANNEL_REST, "sizes are in stamps");
 
-struct channel_ring *channel_ring_of(acp_channel *c)
-{
-    bool gone = atomic_load(&c->closed) || (c->shape.sends && c->peer->lost); /* its memory may be unmapped */
-    return gone ? NULL : atomic_load(&c->ring);
-}
-
 struct channel_ring *channel_enter(acp_channel *c)
 {
     atomic_fetch_add(&c->inside, 1);
@@ -45,23 +39,6 @@ struct channel_ring *channel_enter(acp_channel *c)
 void channel_leave(acp_channel *c)
 {
     atomic_fetch_sub(&c->inside, 1);
-}
-
-struct channel_ring *channel_turn_enter(acp_channel *c)
-{
-    uint64_t turn = atomic_load_explicit(&c->turn, memory_order_relaxed);
-    if (!(turn & CHANNEL_BUSY))
-        atomic_store(&c->turn, turn | CHANNEL_BUSY);
-    struct channel_ring *ring = channel_ring_of(c);
-    if (!ring)
-        channel_turn_leave(c);
-    return ring;
-}
-
-void channel_turn_leave(acp_channel *c)
-{
-    uint64_t turn = atomic_load_explicit(&c->turn, memory_order_relaxed);
-    atomic_store_explicit(&c->turn, turn & ~CHANNEL_BUSY, memory_order_release);
 }
 
 /* Its leader and its waiting threads look at the ring. */
@@ -195,12 +172,6 @@ uint64_t channel_out_of(acp_channel *c)
             taken = now;
     }
     return next > taken ? next - taken : 0; /* that under way may have come back already */
-}
-
-bool channel_turn_try(acp_channel *c, uint64_t turn)
-{
-    uint64_t none = 0;
-    return !atomic_load(&c->queue) && atomic_compare_exchange_strong(&c->turn, &none, turn);
 }
 
 bool channel_arm(acp_channel *c, bool on)

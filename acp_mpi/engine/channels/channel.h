@@ -4,10 +4,9 @@
 
 #include "core/channels.h"
 #include "core/engine_state.h"
+#include "core/state/peer.h"
 
 #include <pthread.h>
-
-struct peer;
 
 #define CHANNEL_HEAD ((uint64_t)128)
 #define CHANNEL_BUSY ((uint64_t)1) /* of `turn`: its thread touches the ring */
@@ -108,15 +107,42 @@ int channel_commit_now(struct acp_channel *c, const unsigned char *data, uint64_
 /* Brackets a look into the ring; NULL: the end is closed, or has none. */
 struct channel_ring *channel_enter(struct acp_channel *c);
 void channel_leave(struct acp_channel *c);
-/* The same with the turn, which costs nothing if that was just taken as busy. */
-struct channel_ring *channel_turn_enter(struct acp_channel *c);
-void channel_turn_leave(struct acp_channel *c);
-bool channel_turn_try(struct acp_channel *c, uint64_t turn); /* false: another thread has it, or a queue comes first */
 uint64_t channel_out_of(struct acp_channel *c); /* slots of a sender that have not come back */
-struct channel_ring *channel_ring_of(struct acp_channel *c); /* NULL: the end is closed, or its memory may be unmapped */
 int channel_state_of(struct acp_channel *c, struct channel_ring *ring); /* acp_channel_state, inside */
 bool channel_stirs(struct acp_channel *c, struct channel_ring *ring);   /* most of it: there is a slot, or a message */
 void channel_use_up(struct acp_channel *c, bool counts); /* the next number, with the turn; of a message that counts */
+
+/* NULL: the end is closed, or its memory may be unmapped. */
+static inline struct channel_ring *channel_ring_of(acp_channel *c)
+{
+    bool gone = atomic_load(&c->closed) || (c->shape.sends && c->peer->lost);
+    return gone ? NULL : atomic_load(&c->ring);
+}
+
+static inline void channel_turn_leave(acp_channel *c)
+{
+    uint64_t turn = atomic_load_explicit(&c->turn, memory_order_relaxed);
+    atomic_store_explicit(&c->turn, turn & ~CHANNEL_BUSY, memory_order_release);
+}
+
+/* channel_enter with the turn, which costs nothing if that was just taken as busy. */
+static inline struct channel_ring *channel_turn_enter(acp_channel *c)
+{
+    uint64_t turn = atomic_load_explicit(&c->turn, memory_order_relaxed);
+    if (!(turn & CHANNEL_BUSY))
+        atomic_store(&c->turn, turn | CHANNEL_BUSY);
+    struct channel_ring *ring = channel_ring_of(c);
+    if (!ring)
+        channel_turn_leave(c);
+    return ring;
+}
+
+/* False: another thread has it, or a queue comes first. */
+static inline bool channel_turn_try(acp_channel *c, uint64_t turn)
+{
+    uint64_t none = 0;
+    return !atomic_load(&c->queue) && atomic_compare_exchange_strong(&c->turn, &none, turn);
+}
 
 static inline uint64_t channel_turn_of_caller(void) { return (uint64_t)pthread_self() << 1; }
 
