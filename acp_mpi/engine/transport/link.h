@@ -82,8 +82,8 @@ static inline bool link_counts(const struct message *m)
 #define FLOOD ((size_t)64 << 20)        /* more than a peer that keeps to the protocol can have to get */
 #define UNTOLD_MOST ((size_t)512 << 10) /* acknowledged at once, if no other frame carries it */
 #define IN_BUFFER (4 * FRAME_MOST)
-#define TURN_BYTES ((size_t)256 << 10) /* of a long transfer, sent or read before other connections have their turn */
-#define BRIEF_TURN_BYTES ((size_t)64 << 10) /* while others have been busy lately: */
+#define TURN_BYTES IN_BUFFER /* of a long transfer, sent or read before other connections have their turn */
+#define BRIEF_TURN_BYTES (FRAME_MOST / 2) /* while others have been busy lately: */
 #define BRIEF_TURNS 64u
 #define COMPANY_BYTES ((size_t)16 << 10) /* bytes that are sent at once */
 

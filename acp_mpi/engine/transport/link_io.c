@@ -48,12 +48,13 @@ size_t link_io_turn(acp_engine *e)
     return BRIEF_TURN_BYTES;
 }
 
-/* Leaves out the pieces behind the one that ends a turn; the number of those left. */
-static size_t pieces_of_turn(acp_engine *e, const struct iovec *pieces, size_t count)
+/* Leaves out what is behind the end of a turn; the number of pieces left. */
+static size_t pieces_of_turn(struct iovec *pieces, size_t count, size_t turn)
 {
-    size_t used = 0, most = link_io_turn(e);
-    for (size_t size = 0; used < count && size < most; used++)
-        size += pieces[used].iov_len;
+    size_t used = 0;
+    for (size_t left = turn; used < count && left; left -= pieces[used++].iov_len)
+        if (pieces[used].iov_len > left)
+            pieces[used].iov_len = left;
     return used;
 }
 
@@ -65,18 +66,17 @@ void link_io_push(acp_lane *lane, struct link *link)
     link->urgent = false;
     while (link->state == LINK_OPEN && link->out.unsent) {
         struct seal *seal = link->wire->seal;
-        struct msghdr m = {.msg_iov = pieces,
-                           .msg_iovlen = (size_t)(seal ? seal_pieces(seal, &link->out, pieces, PIECES)
-                                                       : tcp_send_queue_pieces(&link->out, pieces, PIECES))};
-        if (link_is_long(link))
-            m.msg_iovlen = pieces_of_turn(e, pieces, m.msg_iovlen);
+        size_t turn = link_is_long(link) ? link_io_turn(e) : SIZE_MAX;
+        int count = seal ? seal_pieces(seal, &link->out, pieces, PIECES, turn)
+                         : tcp_send_queue_pieces(&link->out, pieces, PIECES);
+        struct msghdr m = {.msg_iov = pieces, .msg_iovlen = pieces_of_turn(pieces, (size_t)count, turn)};
         errno = ENOMEM;
         ssize_t n = m.msg_iovlen ? sendmsg(link->wire->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) : -1;
         if (n >= 0) {
             tcp_send_queue_sent(&link->out, (size_t)n);
             if (seal)
                 seal_sent(seal, (size_t)n);
-            if (link_is_long(link) && link->out.unsent) {
+            if (link_is_long(link) && (link->out.unsent || (size_t)n > COMPANY_BYTES)) {
                 connection_want(e, link->wire, true);
                 return;
             }
@@ -182,7 +182,7 @@ void link_io_commit(acp_lane *lane, struct link *link, const struct message *m,
         reactor_timer(e, linux_now_ns() + e->config.peer_timeout_ns / 8);
     if (unlikely(link->resting))
         link_wake(e, link);
-    if (link->state != LINK_OPEN || link->corked || !idle)
+    if (link->state != LINK_OPEN || link->corked || !idle || link->wire->writing)
         return;
     size_t enough = part ? UNSENT_MOST : link->gathers || (command && link->unanswered > 1) ? COMPANY_BYTES : 0;
     if (link->out.unsent >= enough) {

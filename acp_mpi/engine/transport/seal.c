@@ -135,10 +135,10 @@ static bool fill(void *context, unsigned char *frame, const unsigned char *lent)
     return seal_one(f->s, frame, lent ? lent : frame + FRAME_HEAD, to);
 }
 
-/* Seals the next frames of the queue; false: it cannot. */
-static bool seal_ahead(struct seal *s, struct outbox *o)
+/* Seals the next frames of the queue, as far as is to be sent now; false: it cannot. */
+static bool seal_ahead(struct seal *s, struct outbox *o, size_t turn)
 {
-    size_t most = s->encrypts ? AHEAD_ENCRYPT : AHEAD_MAC;
+    size_t ahead = s->encrypts ? AHEAD_ENCRYPT : AHEAD_MAC, most = turn < ahead ? turn : ahead;
     struct filling filling = {.s = s};
     if (s->encrypts) {
         s->sealed = malloc(tcp_send_queue_ahead(o, most, frame_sealed_size, NULL, NULL));
@@ -151,9 +151,9 @@ static bool seal_ahead(struct seal *s, struct outbox *o)
     return s->ahead != 0;
 }
 
-int seal_pieces(struct seal *s, struct outbox *o, struct iovec *pieces, int most)
+int seal_pieces(struct seal *s, struct outbox *o, struct iovec *pieces, int most, size_t turn)
 {
-    if (!s->ahead && !seal_ahead(s, o))
+    if (!s->ahead && !seal_ahead(s, o, turn))
         return 0;
     if (s->sealed) {
         pieces[0] = (struct iovec){s->sealed + s->at, s->ahead};

@@ -34,9 +34,10 @@ bool seal_code(struct seal *s, const void *head, size_t head_size, const void *b
 bool seal_code_right(struct seal *s, const void *head, size_t head_size, const void *body, size_t size,
                      const uint8_t *code);
 
-/* The next bytes of a send queue to send, at most `most` pieces. Frames are sealed when they are about to go out; those
- * that are sealed and not sent come first, unless the connection ends. 0: no memory, or libcrypto fails. */
-int seal_pieces(struct seal *s, struct outbox *o, struct iovec *pieces, int most);
+/* The next bytes of a send queue to send, at most `most` pieces. Frames are sealed when they are about to go out, no more
+ * of them than cover `turn` bytes; those that are sealed and not sent come first, unless the connection ends. 0: no
+ * memory, or libcrypto fails. */
+int seal_pieces(struct seal *s, struct outbox *o, struct iovec *pieces, int most, size_t turn);
 void seal_sent(struct seal *s, size_t size);
 bool seal_between(const struct seal *s); /* NULL, or is the connection between two frames of the queue? */
 

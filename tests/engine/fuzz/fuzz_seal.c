@@ -94,7 +94,8 @@ static void send_all(struct connection *c, struct outbox *o, const uint32_t *siz
             note(c, c->size, 1000, size);
             c->size = at = c->size + n;
         }
-        int count = seal_pieces(c->here, o, pieces, 1 + (int)fuzz_below(PIECES));
+        size_t turn = fuzz_below(2) ? FRAME_MOST / 2 : SIZE_MAX;
+        int count = seal_pieces(c->here, o, pieces, 1 + (int)fuzz_below(PIECES), turn);
         size_t whole = 0, take;
         CHECK(count > 0);
         for (int i = 0; i < count; i++)
