@@ -342,6 +342,7 @@ def test_what_a_timeout_leaves_of_a_message_is_the_next_receives(slots):
     exchange(sender, receiver, there)  # now both ends know each other
     with pytest.raises(TimeoutError):
         sender.send(flow(acp.rank())[: SLOTS - 1], timeout=0)  # four pieces, then the ring is full
+    acp.sync()
     with pytest.raises(TimeoutError):
         receiver.recv(there, timeout=0.01)
     acp.sync()
