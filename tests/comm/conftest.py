@@ -1,4 +1,4 @@
-"""What tests share that compare with MPI."""
+"""What tests share that compare with MPI, and those of segmented buffers."""
 
 from typing import Any
 
@@ -18,3 +18,25 @@ def world() -> Any:
     assert isinstance(world, MPI.Intracomm)
     yield world
     world.Free()
+
+
+@pytest.fixture
+def open_ends() -> Any:
+    """Open ends of rank 0, the source, and the last rank, or back; None on other ranks."""
+    acp.sync()
+    opened = []
+    last = acp.procs() - 1
+
+    def make(buffer, segments, back=False):
+        source, to = (last, 0) if back else (0, last)
+        if not last or acp.rank() not in (source, to):
+            return None
+        other = {"to": to} if acp.rank() == source else {"source": source}
+        opened.append(acp.SegmentedBuffer(buffer, segments, **other))
+        return opened[-1]
+
+    yield make
+    acp.sync()
+    for end in opened:
+        end.close()
+    acp.sync()

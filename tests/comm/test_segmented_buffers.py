@@ -2,70 +2,16 @@
 
 import array
 import contextlib
-import itertools
-import os
 import pickle
 import random
-import threading
 
 import numpy as np
 import pytest
+from segmented import MEMORY, is_destination, is_source, meet, until
 
 import acp_mpi as acp
-from acp_mpi.rma import registration
 
 pytestmark = pytest.mark.mpi
-
-MEMORY = {"private": np.zeros, "global": acp.zeros}
-
-
-@pytest.fixture
-def pair():
-    """Open ends of rank 0, the source, and the last rank, or back; None on other ranks."""
-    acp.sync()
-    opened = []
-    last = acp.procs() - 1
-
-    def make(buffer, segments, back=False):
-        source, to = (last, 0) if back else (0, last)
-        if not last or acp.rank() not in (source, to):
-            return None
-        other = {"to": to} if acp.rank() == source else {"source": source}
-        opened.append(acp.SegmentedBuffer(buffer, segments, **other))
-        return opened[-1]
-
-    yield make
-    acp.sync()
-    for end in opened:
-        end.close()
-    acp.sync()
-
-
-def is_source(end):
-    return end is not None and end.sends
-
-
-def is_destination(end):
-    return end is not None and not end.sends
-
-
-def meet():
-    """Of the two ranks that have ends."""
-    acp.barrier([0, acp.procs() - 1])
-
-
-def until(condition):
-    """What the other has done is seen by link a little later."""
-    while not condition():
-        os.sched_yield()
-
-
-def fill_for_ever(end):
-    for i in itertools.count():
-        with end.fill() as segment:
-            segment[:] = (
-                bytes([i % 256]) * len(segment) if isinstance(segment, memoryview) else i % 256
-            )
 
 
 def reads(end, head, tail):
@@ -74,9 +20,9 @@ def reads(end, head, tail):
 
 @pytest.mark.parametrize("segments", [1, 2, 5])
 @pytest.mark.parametrize("memory", MEMORY)
-def test_a_stream_comes_in_order_and_ends(pair, memory, segments):
+def test_a_stream_comes_in_order_and_ends(open_ends, memory, segments):
     buffer = MEMORY[memory]((segments * 3, 1000), "i8")
-    end, count = pair(buffer, segments), 7 * segments + 1
+    end, count = open_ends(buffer, segments), 7 * segments + 1
     if is_source(end):
         for i in range(count):
             with end.fill() as segment:
@@ -99,9 +45,9 @@ def test_a_stream_comes_in_order_and_ends(pair, memory, segments):
 
 
 @pytest.mark.parametrize("memory", MEMORY)
-def test_each_state_reads_the_same_at_both_ends(pair, memory):
+def test_each_state_reads_the_same_at_both_ends(open_ends, memory):
     buffer = MEMORY[memory](8, "i4")
-    end = pair(buffer, 4)
+    end = open_ends(buffer, 4)
     if end is None:
         return
     assert end.head == 0
@@ -167,11 +113,11 @@ def test_each_state_reads_the_same_at_both_ends(pair, memory):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("memory", MEMORY)
-def test_random_steps_are_those_of_a_model(pair, memory, seed):
+def test_random_steps_are_those_of_a_model(open_ends, memory, seed):
     chosen = random.Random(seed)
     segments, width = chosen.randint(1, 6), chosen.randint(1, 40)
     buffer = MEMORY[memory]((segments, width), "u2")
-    end, head, tail = pair(buffer, segments), 0, 0
+    end, head, tail = open_ends(buffer, segments), 0, 0
     for _ in range(40):
         acks, n = chosen.random() < 0.5, chosen.randint(1, segments + 1)
         possible = segments - (tail - head) if acks else tail - head
@@ -191,10 +137,10 @@ def test_random_steps_are_those_of_a_model(pair, memory, seed):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_several_segments_at_a_time_at_any_speed(pair, seed):
+def test_several_segments_at_a_time_at_any_speed(open_ends, seed):
     segments, count = 7, 2000
     buffer = acp.zeros(segments, "i8")
-    end = pair(buffer, segments)
+    end = open_ends(buffer, segments)
     chosen = random.Random(seed * 2 + (end is not None and end.sends))
     if is_source(end):
         while end.tail < count:
@@ -213,15 +159,15 @@ def test_several_segments_at_a_time_at_any_speed(pair, seed):
             end.ready(n)
 
 
-def test_many_at_once_both_ways(pair):
+def test_many_at_once_both_ways(open_ends):
     """Those that are created k-th meet, beside channels, whatever is used first."""
     last, count = acp.procs() - 1, 250
     if not last or acp.rank() not in (0, last):
         return
     here = acp.rank()
     early = acp.Channel(0, last) if here else None
-    there = [pair(np.zeros(2, "i8"), 2) for _ in range(count)]
-    back = [pair(acp.zeros(2, "i8"), 2, back=True) for _ in range(count)]
+    there = [open_ends(np.zeros(2, "i8"), 2) for _ in range(count)]
+    back = [open_ends(acp.zeros(2, "i8"), 2, back=True) for _ in range(count)]
     channel = early or acp.Channel(0, last)
     out, into = (there, back) if here == 0 else (back, there)
     for i in reversed(range(count)):
@@ -237,7 +183,7 @@ def test_many_at_once_both_ways(pair):
     channel.close()
 
 
-def test_buffers_of_all_kinds(pair):
+def test_buffers_of_all_kinds(open_ends):
     record = np.dtype([("a", "i2"), ("b", "f4", 3)])
     for whole in (
         bytearray(range(12)),
@@ -251,7 +197,7 @@ def test_buffers_of_all_kinds(pair):
         buffer = whole.copy() if isinstance(whole, np.ndarray) else whole
         expected = np.asarray(whole).tobytes()
         segments = 3 if len(buffer) % 2 else 2
-        end = pair(buffer, segments)
+        end = open_ends(buffer, segments)
         if is_source(end):
             end.wait_ready()
             end.ack(segments)
@@ -263,7 +209,7 @@ def test_buffers_of_all_kinds(pair):
             for i, segment in zip(range(segments), end, strict=False):
                 assert np.asarray(segment).tobytes() == expected[i * size : i * size + size]
             end.ready()
-    end = pair(b"never changed" if acp.rank() == 0 else bytearray(13), 1)
+    end = open_ends(b"never changed" if acp.rank() == 0 else bytearray(13), 1)
     if is_source(end):
         end.wait_ready()
         end.ack()
@@ -271,8 +217,8 @@ def test_buffers_of_all_kinds(pair):
         assert bytes(next(iter(end))) == b"never changed"
 
 
-def test_an_exception_in_fill_sends_nothing_and_a_break_releases_nothing(pair):
-    end = pair(np.zeros(2), 2)
+def test_an_exception_in_fill_sends_nothing_and_a_break_releases_nothing(open_ends):
+    end = open_ends(np.zeros(2), 2)
     if is_source(end):
         with contextlib.suppress(KeyError), end.fill() as segment:
             segment[:] = -1
@@ -289,121 +235,7 @@ def test_an_exception_in_fill_sends_nothing_and_a_break_releases_nothing(pair):
         assert [float(segment[0]) for _, segment in zip(range(2), end, strict=False)] == [1, 2]
 
 
-def test_the_destination_hears_of_the_end_after_all_segments(pair):
-    end = pair(np.zeros(3), 3)
-    if is_source(end):
-        end.wait_ready()
-        end.ack(3)
-        end.close()
-        end.disconnect()
-        assert end.closed
-        assert not end.connected
-        for call in (end.ack, end.isready, end.wait_ready, end.connect, end.wait_empty):
-            with pytest.raises(acp.ClosedError):
-                call()
-    elif is_destination(end):
-        until(lambda: end.tail == 3)
-        for _ in range(3):
-            end.wait_acked()
-            end.ready()
-        for call in (end.wait_acked, end.isacked):
-            with pytest.raises(acp.EndOfChannel):
-                call()
-        assert list(end) == []
-
-
-@pytest.mark.parametrize("memory", MEMORY)
-def test_no_byte_comes_when_the_destination_has_closed(pair, memory):
-    buffer = MEMORY[memory]((4, 50_000), "u1")
-    end = pair(buffer, 4)
-    if is_source(end):
-        with pytest.raises(acp.ClosedError, match="has closed its end"):
-            fill_for_ever(end)
-        with pytest.raises(acp.ClosedError):
-            fill_for_ever(end)
-        meet()
-    elif is_destination(end):
-        for _ in range(10):
-            end.wait_acked()
-            end.ready()
-        end.close()
-        buffer[:] = 77
-        meet()
-        assert (buffer == 77).all()
-        for call in (end.ready, end.wait_acked, end.isacked):
-            with pytest.raises(acp.ClosedError):
-                call()
-
-
-def test_ends_that_differ_are_refused_on_both(pair):
-    for ours, theirs in (((6, 2), (6, 3)), ((6, 2), (12, 2))):
-        rows, segments = ours if acp.rank() == 0 else theirs
-        end = pair(np.zeros(rows), segments)
-        if end is not None:
-            with pytest.raises(ValueError, match="give the same on both"):
-                end.connect()
-            with pytest.raises(ValueError, match=f"this end has {segments} segments"):
-                end.ack() if end.sends else end.wait_acked()
-            meet()
-
-
-def test_an_end_without_another_is_given_up(pair):
-    last = acp.procs() - 1
-    used = acp.heap_statistics().used
-    if last and acp.rank() == last:
-        with acp.SegmentedBuffer(bytearray(8), 4, source=0) as end:
-            with pytest.raises(TimeoutError, match="not created its end"):
-                end.connect(timeout=0.01)
-            assert not end.connected
-            assert not end.isacked()
-            with pytest.raises(acp.Error, match="0 of 4 are full"):
-                end.ready()
-        until(lambda: acp.heap_statistics().used <= used)
-        acp.send(None, 0, 1)
-    elif last and acp.rank() == 0:
-        acp.recv(source=last, tag=1)
-        with acp.SegmentedBuffer(np.zeros(8, "u1"), 4, to=last) as end:
-            end.wait_empty()  # nothing was acked
-            with pytest.raises(acp.ClosedError):  # it is met all the same
-                fill_for_ever(end)
-
-
-def test_close_ends_a_wait_of_another_thread(pair):
-    end = pair(bytearray(4), 1)
-    if end is not None:
-        if end.sends:
-            end.wait_ready()
-            end.ack()
-        thread = threading.Thread(target=end.close)
-        with pytest.raises(acp.ClosedError) if end.sends else contextlib.nullcontext():
-            if end.sends:
-                meet()
-                thread.start()
-                end.wait_ready()
-            else:
-                end.wait_acked()
-                meet()
-                thread.start()
-        thread.join()
-
-
-def test_ends_that_are_dropped_are_closed_and_give_their_memory_back():
-    last = acp.procs() - 1
-    if not last or acp.rank() not in (0, last):
-        return
-    before, keys = acp.heap_statistics().used, len(registration._published)
-    for _ in range(3):
-        other = {"to": last} if acp.rank() == 0 else {"source": 0}
-        ends = [acp.SegmentedBuffer(bytearray(1000), 1000, **other) for _ in range(20)]
-        for end in ends:
-            end.connect()
-        meet()
-        del ends, end
-    until(lambda: acp.heap_statistics().used <= before)
-    assert len(registration._published) == keys
-
-
-def test_wrong_arguments_are_named(pair):
+def test_wrong_arguments_are_named(open_ends):
     last = acp.procs() - 1
     other = {"to": last} if acp.rank() == 0 else {"source": 0}
     with pytest.raises(acp.RankError, match="two ranks"):
@@ -429,7 +261,7 @@ def test_wrong_arguments_are_named(pair):
         acp.SegmentedBuffer(bytearray(4), 2.0, **other)
     with pytest.raises(TypeError):
         acp.SegmentedBuffer(np.array([None, None]), 2, **other)
-    end = pair(bytearray(4), 2)
+    end = open_ends(bytearray(4), 2)
     if end is None:
         return
     with pytest.raises(ValueError, match="65536"):
