@@ -303,8 +303,10 @@ class Filling:
 class Arriving:
     """A message that comes in parts. Where Ctrl-C ends a call, the next one has all of it."""
 
-    def __init__(self, header: bytes, source: int, number: int, context: int) -> None:
-        self.dtype, self.shape, self._part = pickle.loads(header)
+    def __init__(
+        self, header: tuple[Any, Any, int], source: int, number: int, context: int
+    ) -> None:
+        self.dtype, self.shape, self._part = header
         self.size = prod(self.shape) * self.dtype.itemsize
         self._from = source, number, context
         self._at = self._asked = 0  # bytes that are in their place, and that are waited for

@@ -111,12 +111,13 @@ def filling(function: str, finish: Any, size: int, slot: int) -> Any:
 
 
 def described(header: bytes, source: int, number: int, context: int) -> Any:
-    """Return the header of a message, or what brings the parts in which its bytes come."""
-    if len(pickle.loads(header)) == 2:
-        return header
+    """Return type and shape of a message, or what brings the parts in which its bytes come."""
+    parts = pickle.loads(header)
+    if len(parts) == 2:
+        return parts
     from acp_mpi.comm.device_parts import Arriving
 
-    return Arriving(header, source, number, context)
+    return Arriving(parts, source, number, context)
 
 
 def _has_note(array: Any) -> bool:
@@ -146,9 +147,9 @@ def array_for(note: int, size: int) -> tuple[Any, Any]:
     return _with_bytes(numpy.empty(shape, dtype))
 
 
-def array_as(header: bytes) -> tuple[Any, Any]:
-    """Return an array as a header says, and its bytes."""
-    dtype, shape = pickle.loads(header)
+def array_as(look: tuple[Any, tuple[int, ...]]) -> tuple[Any, Any]:
+    """Return an array of a type and a shape, and its bytes."""
+    dtype, shape = look
     return _with_bytes(numpy.empty(shape, dtype))
 
 

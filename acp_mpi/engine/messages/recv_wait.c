@@ -75,7 +75,7 @@ void recv_wait_attend(acp_request *r)
     if (!r->entry || r->entry->attention == ATTENTION_SLEEPS)
         return;
     attend(r, ATTENTION_SLEEPS);
-    membarrier_all(); /* a store after the next look finds the attention */
+    membarrier_wait(r->engine); /* a store after the next look finds the attention */
 }
 
 bool recv_wait_may_sleep(const acp_request *r)
@@ -107,7 +107,7 @@ static bool ready(void *context)
     if (!arms)
         return false;
     if (w->near)
-        membarrier_all(); /* a store after the look finds the attention */
+        membarrier_wait(w->engine); /* a store after the look finds the attention */
     return ready(context);
 }
 

@@ -297,7 +297,7 @@ cdef class Request(Pending):  # type: Pending, Generic[_T_co]
 
 
 cdef bint comes_in_parts(object header) noexcept:
-    return header is not None and type(header) is not bytes
+    return header is not None and type(header) is not tuple
 
 
 cdef object ended_with_reset(object what):
