@@ -3,13 +3,13 @@
  * never get a message from it, and no member waits in vain. */
 #include "collectives/abort.h"
 #include "collectives/schedule.h"
-#include "collectives/schedule_eager.h"
 #include "core/rank_slot.h"
 #include "core/state/peer.h"
 #include "memory/heap.h"
 #include "memory/transaction.h"
 #include "messages/mail_match.h"
 #include "messages/mailbox.h"
+#include "messages/pair_ring_deliver.h"
 #include "peers/peer.h"
 
 #define LEFT_NOTE ACP_NOTE_LEFT /* of a message that carries only the reason */
@@ -129,11 +129,12 @@ int abort_scan(acp_lane *lane, acp_collective *c)
     uint64_t now = __atomic_load_n(&box->sequence, __ATOMIC_ACQUIRE);
     if (c->status != ACP_OK)
         c->heard = now;
-    if (c->heard == now)
+    if (c->heard == now && !pair_ring_any(h, MAIL_COLLECTIVES))
         return ACP_OK;
     int rc = transaction_enter(&hold, lane, &box->section, h, mail_match_patience(lane));
     if (rc != ACP_OK)
         return rc;
+    pair_ring_deliver_all(&hold, NULL); /* it may have no receive posted, but sends that wait for memory */
     acp_envelope astray = {.source = ACP_ANY};
     struct mailbox_walk walk = {0};
     const struct mail_entry *l;
@@ -159,9 +160,7 @@ int abort_notify(acp_lane *lane, acp_collective *c)
         acp_envelope envelope = {.context = c->context, .note = abort_reason(c)};
         acp_request *request = NULL;
         bool other = (int64_t)rank != acp_rank(c->engine);
-        int rc = other ? schedule_eager_recall(lane, c, rank) : ACP_OK;
-        if (rc == ACP_OK && other)
-            rc = acp_send(lane, rank, &envelope, NULL, &request);
+        int rc = other ? acp_send(lane, rank, &envelope, NULL, &request) : ACP_OK;
         if (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
             return rc;
         c->told++;

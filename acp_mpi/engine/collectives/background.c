@@ -6,7 +6,6 @@
 #include "collectives/schedule.h"
 #include "core/membarrier.h"
 #include "memory/heap.h"
-#include "messages/eager_slot.h"
 #include "messages/flow.h"
 #include "messages/flows.h"
 #include "messages/mailbox.h"
@@ -246,8 +245,6 @@ static void let_go(acp_collective *c)
     pthread_mutex_lock(&e->collectives.lock);
     if (c->watched && has_mailbox(c))
         __atomic_fetch_sub(&mailbox_of(mailbox_heap(e, e->job.own))->probing, 1, __ATOMIC_SEQ_CST);
-    if (c->closes && has_mailbox(c))
-        eager_slot_open(e);
     schedule_unlock(e);
 }
 
@@ -270,7 +267,7 @@ void acp_collective_end(acp_collective *c)
         } while (rc != ACP_OK && sched_yield() == 0);
         acp_lane_give(lane);
     }
-    if (c->released || c->watched || c->closes)
+    if (c->released || c->watched)
         let_go(c);
     if (has_mailbox(c) && (c->plan->messages || c->plan->members > 1))
         purge_finished_add(e, c->context, c->status != ACP_OK);

@@ -37,7 +37,7 @@ int acp_collective_begin(acp_engine *e, const acp_plan *plan, void *const buffer
     c->plan = plan;
     for (uint32_t i = 0; i < ACP_BUFFERS; i++)
         c->buffers[i] = buffers[i];
-    c->context = context;
+    c->context = (context & (ACP_CONTEXT_COLLECTIVE - 1)) | ACP_CONTEXT_COLLECTIVE;
     c->note = note;
     c->era = e->mail.era;
     c->rank = -1;
@@ -116,8 +116,6 @@ static int begin_send(acp_lane *lane, acp_collective *c, const acp_step *s)
     int rc = acp_send(lane, s->rank, &envelope, data, &request);
     if (rc == ACP_OK && request)
         schedule_track(c, request, c->at);
-    if (rc == ACP_OK)
-        schedule_eager_sent(lane, c, s);
     return rc;
 }
 
@@ -141,8 +139,6 @@ int schedule_receive(acp_lane *lane, acp_collective *c, uint32_t step)
 static int await(acp_lane *lane, acp_collective *c)
 {
     int looked = c->lights ? schedule_eager_poll(lane, c) : ACP_OK;
-    if (likely(looked == ACP_OK) && c->open && c->posted)
-        looked = schedule_eager_close(lane, c); /* before one is given up for its sender's death */
     if (unlikely(looked != ACP_OK))
         return looked;
     for (uint32_t i = c->open; i-- > 0;) {
@@ -155,7 +151,6 @@ static int await(acp_lane *lane, acp_collective *c)
             return rc; /* one at a time */
         const acp_step *s = &c->plan->steps[c->steps[i]];
         rc = acp_request_end(lane, r, &got);
-        schedule_eager_received(c, s);
         c->messages[i] = c->messages[--c->open];
         c->steps[i] = c->steps[c->open];
         abort_check(c, s, rc, &got);
@@ -225,12 +220,8 @@ int schedule_advance(acp_lane *lane, acp_collective *c)
     }
     if (unlikely(lane->engine->job.departed != c->departed))
         abort_check_losses(lane, c);
-    bool clears = c->watched || (c->closes && !c->cleared);
-    if (unlikely(clears) && c->era == lane->engine->mail.era) {
-        c->cleared &= !c->watched; /* messages that another thread has put back */
-        int rc = schedule_eager_close(lane, c);
-        if (rc == ACP_OK && c->watched)
-            rc = abort_scan(lane, c);
+    if (unlikely(c->watched)) {
+        int rc = abort_scan(lane, c);
         if (rc != ACP_OK)
             return rc == ACP_E_INTERRUPTED ? rc : ACP_E_BUSY;
     }
@@ -259,8 +250,7 @@ int schedule_advance(acp_lane *lane, acp_collective *c)
     return ACP_OK;
 }
 
-/* The death of a rank, or a message that may be the answer to another call, ends a wait, too; and now and then a message
- * in a slot, which another thread has put back after the slots were looked at. */
+/* The death of a rank, or a message that may be the answer to another call, ends a wait, too. */
 static bool answer_doubtful(void *context)
 {
     const acp_collective *c = context;
@@ -268,8 +258,7 @@ static bool answer_doubtful(void *context)
     if (e->job.departed != c->departed)
         return true;
     const struct heap *h = c->watched ? mailbox_heap(e, e->job.own) : NULL;
-    return h && (__atomic_load_n(&mailbox_of(h)->sequence, __ATOMIC_ACQUIRE) != c->heard ||
-                 (linux_now_ns() >= c->watch_at && schedule_eager_left(c)));
+    return h && __atomic_load_n(&mailbox_of(h)->sequence, __ATOMIC_ACQUIRE) != c->heard;
 }
 
 bool schedule_try_lock(acp_engine *e)

@@ -39,12 +39,9 @@ struct acp_collective {
     uint32_t rung; /* the step with messages that ring when they come */
     acp_collective *next;
     uint32_t *steps; /* of the messages under way */
-    uint32_t *light; /* steps with messages that are looked for in eager slots, */
+    uint32_t *light; /* steps with messages that are looked for in rings, */
     uint32_t lights; /* their number */
-    bool heavy;  /* eager slots are not used any more */
-    bool posted; /* a receive is posted in the mailbox: the slots must be closed */
-    bool closes; /* it has closed the slots, until its end */
-    bool cleared; /* the slots are empty */
+    bool heavy;  /* it does not look into rings any more */
     acp_request *messages[];
 };
 

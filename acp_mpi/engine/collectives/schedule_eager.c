@@ -1,17 +1,13 @@
-/* Eager messages of a collective: a member that is awake looks in its eager slots for a message that is short, and the
- * only one of its pair. Before its thread sleeps, or another goes on with the collective, it closes the slots and
- * receives as it does all others: then messages without a receive are in the mailbox, too, where waiting members look
- * for mismatches. */
+/* Eager messages of a collective: a member that is awake looks in the ring of its sender for a message that is short, and
+ * the only one of its pair. Before its thread sleeps, or another goes on with the collective, it posts a receive as all
+ * others do: that brings what is in the rings to the mailbox, where waiting members look for mismatches, too. */
 #include "collectives/schedule_eager.h"
 #include "base/linux.h"
 #include "collectives/abort.h"
 #include "collectives/schedule.h"
 #include "core/rank_slot.h"
 #include "core/state/peer.h"
-#include "messages/eager_slot.h"
-#include "messages/mailbox.h"
-#include "messages/request.h"
-#include "messages/send.h"
+#include "messages/pair_ring.h"
 #include "peers/peer.h"
 
 #include <sched.h>
@@ -39,90 +35,55 @@ bool acp_plan_mark(const acp_plan *plan, uint8_t *eager)
         if (is_message(&plan->steps[i]) && several[plan->steps[i].rank][plan->steps[i].kind] < 2)
             several[plan->steps[i].rank][plan->steps[i].kind]++;
     for (uint32_t i = 0; i < plan->count; i++)
-        eager[i] = is_message(&plan->steps[i]) && plan->steps[i].size <= EAGER_MOST &&
+        eager[i] = is_message(&plan->steps[i]) && plan->steps[i].size <= ACP_SHORT_MOST &&
                    several[plan->steps[i].rank][plan->steps[i].kind] == 1;
     free(several);
     return true;
 }
 
+/* A message of the node, short, and the only one of its pair; and no rank there waits for a processor. */
 static bool is_eager(const acp_collective *c, const acp_step *s)
 {
-    return c->plan->eager && c->plan->eager[s - c->plan->steps];
+    acp_engine *e = c->engine;
+    if (!c->plan->eager || !c->plan->eager[s - c->plan->steps] || e->progress.crowded || peers_apart(e) ||
+        e->config.path == ACP_PATH_OWNER)
+        return false;
+    const struct peer *p = peer_of_slot(e, rank_slot_of(e, s->rank));
+    return p && p->row.node == e->config.node && p->shm.control && !p->shm.control->crowded;
 }
 
 bool schedule_eager_send(acp_lane *lane, const acp_collective *c, const acp_step *s,
                          const acp_envelope *envelope, const void *data)
 {
-    return is_eager(c, s) && c->status == ACP_OK && send_eagerly(lane, s->rank, envelope, data);
+    return c->status == ACP_OK && is_eager(c, s) && acp_send_short(lane, s->rank, envelope, data);
 }
 
-void schedule_eager_sent(acp_lane *lane, const acp_collective *c, const acp_step *s)
+static acp_envelope wanted(const acp_collective *c, const acp_step *s)
 {
-    if (is_eager(c, s) && c->status == ACP_OK)
-        send_turned(lane, s->rank, c->context);
+    return (acp_envelope){.context = c->context, .source = s->rank, .tag = ACP_ANY};
 }
 
-int schedule_eager_recall(acp_lane *lane, const acp_collective *c, uint32_t rank)
+/* A message that is not as the plan says is left to a receive, which finds out what is wrong. */
+static bool ring_look(const acp_collective *c, const acp_step *s, acp_short *m)
 {
-    return c->plan->eager ? send_recalled(lane, rank, c->context) : ACP_OK;
+    acp_envelope want = wanted(c, s);
+    return acp_short_look(c->engine, &want, m) && m->envelope.size == s->size &&
+           !(m->envelope.note & ACP_NOTE_LEFT) && acp_notes_belong(m->envelope.note, c->note);
 }
 
-static bool slot_take(acp_collective *c, const acp_step *s)
+static bool ring_take(const acp_collective *c, const acp_step *s)
 {
-    unsigned char data[EAGER_MOST];
-    acp_envelope m = {.context = c->context, .source = s->rank, .size = sizeof data};
-    if (!eager_slot_take(c->engine, &m, data))
-        return false;
-    abort_check(c, s, ACP_OK, &m);
-    if (likely(c->status == ACP_OK) && m.size)
-        memcpy(schedule_address(c, s->where, s->where_at), data, m.size);
-    return true;
-}
-
-/* The sender, if it may fill a slot here: it is on the same node, and no rank there waits for a processor. */
-static const struct peer *sender_of(const acp_collective *c, const acp_step *s)
-{
-    acp_engine *e = c->engine;
-    const struct peer *p = is_eager(c, s) && !e->progress.crowded ? peer_of_slot(e, rank_slot_of(e, s->rank)) : NULL;
-    return p && p->row.node == e->config.node ? p : NULL;
-}
-
-/* And will use a slot, if it takes the same ways as this process. */
-static bool is_soon(const acp_collective *c, const acp_step *s)
-{
-    const acp_engine *e = c->engine;
-    const struct peer *p = peers_apart(e) || e->config.path == ACP_PATH_OWNER ? NULL : sender_of(c, s);
-    return p && p->shm.control && !p->shm.control->crowded;
-}
-
-/* Receives through the mailbox. The slots are closed before a wait for a message there. */
-static int step_receive(acp_lane *lane, acp_collective *c, uint32_t step)
-{
-    const acp_step *s = &c->plan->steps[step];
-    int rc = schedule_receive(lane, c, step);
-    if (rc != ACP_OK || !sender_of(c, s))
-        return rc;
-    bool there = mailbox_entry_state(c->messages[c->open - 1]->entry) != ENTRY_POSTED;
-    if (!there)
-        eager_slot_found(c->engine, c->context, s->rank, false);
-    c->posted |= !there;
-    return ACP_OK;
-}
-
-void schedule_eager_received(const acp_collective *c, const acp_step *s)
-{
-    if (s->kind == ACP_STEP_RECEIVE && sender_of(c, s))
-        eager_slot_found(c->engine, c->context, s->rank, true);
+    acp_short m;
+    return ring_look(c, s, &m) && acp_short_take(&m, schedule_address(c, s->where, s->where_at));
 }
 
 int schedule_eager_expect(acp_lane *lane, acp_collective *c, uint32_t step)
 {
     const acp_step *s = &c->plan->steps[step];
-    if (slot_take(c, s))
-        return ACP_OK;
-    if (c->heavy || !is_soon(c, s) || eager_slot_diverted(c->engine, c->context, s->rank))
-        return step_receive(lane, c, step);
-    c->light[c->lights++] = step;
+    if (c->heavy || !is_eager(c, s))
+        return schedule_receive(lane, c, step);
+    if (!ring_take(c, s))
+        c->light[c->lights++] = step;
     return ACP_OK;
 }
 
@@ -130,9 +91,7 @@ static int receives_post(acp_lane *lane, acp_collective *c)
 {
     int rc = ACP_OK;
     while (rc == ACP_OK && c->lights) {
-        uint32_t step = c->light[c->lights - 1];
-        if (!slot_take(c, &c->plan->steps[step]))
-            rc = step_receive(lane, c, step);
+        rc = schedule_receive(lane, c, c->light[c->lights - 1]);
         c->lights -= rc == ACP_OK;
     }
     return rc;
@@ -140,10 +99,10 @@ static int receives_post(acp_lane *lane, acp_collective *c)
 
 int schedule_eager_poll(acp_lane *lane, acp_collective *c)
 {
-    for (uint32_t i = c->lights; i-- > 0;)
-        if (slot_take(c, &c->plan->steps[c->light[i]]))
+    for (uint32_t i = c->lights; !c->heavy && i-- > 0;)
+        if (ring_take(c, &c->plan->steps[c->light[i]]))
             c->light[i] = c->light[--c->lights];
-    if (likely(!c->lights) || !c->heavy || c->status != ACP_OK)
+    if (!c->lights || !c->heavy || c->status != ACP_OK)
         return ACP_OK;
     int rc = receives_post(lane, c);
     if (rc == ACP_OK || rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
@@ -152,21 +111,25 @@ int schedule_eager_poll(acp_lane *lane, acp_collective *c)
     return ACP_OK;
 }
 
-static bool one_here(acp_collective *c)
+/* Something has come. What is not taken from a ring then is for a receive to find. */
+static bool one_stirs(acp_collective *c)
 {
+    acp_short m;
     for (uint32_t i = 0; i < c->lights; i++) {
-        uint32_t rank = c->plan->steps[c->light[i]].rank;
-        if (eager_slot_has(c->engine, c->context, rank))
+        const acp_step *s = &c->plan->steps[c->light[i]];
+        acp_envelope want = wanted(c, s);
+        if (pair_ring_stirs(c->engine, &want)) {
+            c->heavy = !ring_look(c, s, &m);
             return true;
-        c->heavy |= eager_slot_diverted(c->engine, c->context, rank);
+        }
     }
-    return c->heavy;
+    return false;
 }
 
 void schedule_eager_spin(acp_collective *c)
 {
     for (uint32_t i = 0; i < LOOKS; i++) {
-        if (one_here(c))
+        if (one_stirs(c))
             return;
         if ((i & 63) == 63)
             sched_yield();
@@ -174,27 +137,4 @@ void schedule_eager_spin(acp_collective *c)
             linux_cpu_relax();
     }
     c->heavy = true;
-}
-
-bool schedule_eager_left(const acp_collective *c)
-{
-    uint32_t i = 0;
-    while (i < c->open && !eager_slot_has(c->engine, c->context, c->plan->steps[c->steps[i]].rank))
-        i++;
-    return i < c->open;
-}
-
-int schedule_eager_close(acp_lane *lane, acp_collective *c)
-{
-    if (!c->closes)
-        eager_slot_close(lane->engine);
-    c->closes = c->heavy = true;
-    if (c->cleared)
-        return ACP_OK;
-    bool moved;
-    int rc = eager_slot_flush(lane, &moved);
-    c->cleared = rc == ACP_OK;
-    if (moved) /* one may belong to a background collective that has been driven already */
-        atomic_store(&lane->engine->collectives.news, true);
-    return rc;
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define ACP_ANY ((int64_t)-1)
+#define ACP_CONTEXT_COLLECTIVE ((uint64_t)1 << 62) /* contexts of collectives have this bit, and not the next one */
 /* The ranks from which messages of a context come. Shared by reference count: each holder frees it once. */
 acp_sources *acp_sources_new(const uint32_t *ranks, uint32_t count); /* NULL: no memory */
 void acp_sources_free(acp_sources *sources);

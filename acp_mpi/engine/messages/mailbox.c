@@ -215,11 +215,16 @@ static void count_kept(struct hold *hold, const struct mail_entry *entry, int by
         transaction_set(hold, &box->spares_kept, box->spares_kept + (uint64_t)by);
 }
 
+static uint64_t *count_of(struct mailbox *box, const struct mail_entry *entry, enum entry_list list)
+{
+    return &(list == AMONG_MESSAGES ? box->kept : box->posted)[mailbox_class(entry->context)];
+}
+
 void mailbox_link(struct hold *hold, struct mail_entry *entry, enum entry_list list)
 {
     struct mailbox *box = mailbox_of(hold->heap);
     uint64_t at = mailbox_entry_offset(hold->heap, entry);
-    uint64_t *count = list == AMONG_MESSAGES ? &box->kept : &box->posted;
+    uint64_t *count = count_of(box, entry, list);
     transaction_set(hold, &entry->list, list);
     append(hold, chain_of(box, entry, list), at, offsetof(struct mail_entry, link));
     if (list == AMONG_MESSAGES)
@@ -236,7 +241,7 @@ void mailbox_unlink(struct hold *hold, struct mail_entry *entry)
     struct mailbox *box = mailbox_of(hold->heap);
     enum entry_list list = (enum entry_list)entry->list;
     uint64_t at = mailbox_entry_offset(hold->heap, entry);
-    uint64_t *count = list == AMONG_MESSAGES ? &box->kept : &box->posted;
+    uint64_t *count = count_of(box, entry, list);
     take_out(hold, chain_of(box, entry, list), at, offsetof(struct mail_entry, link));
     if (list == AMONG_MESSAGES)
         take_out(hold, &box->arrivals, at, offsetof(struct mail_entry, arrival));

@@ -11,7 +11,6 @@
 #define ACP_MAILBOX_H
 
 #include "memory/heap.h"
-#include "messages/eager_slot.h"
 #include "messages/pair_ring.h"
 
 #include <assert.h>
@@ -132,7 +131,7 @@ struct mailbox {
     struct section section;
     uint64_t bound;    /* of `bytes` */
     uint64_t bytes;    /* of unexpected messages: entries and blocks */
-    uint64_t kept, posted; /* how many there are */
+    uint64_t kept[MAIL_CLASSES], posted[MAIL_CLASSES]; /* how many there are */
     uint64_t sequence; /* of the next one */
     uint64_t free;     /* entries of slabs, chained by their links */
     uint64_t spare;    /* `entries`, likewise: entries for receives where the heap is full */
@@ -144,15 +143,31 @@ struct mailbox {
     struct mail_chain receives[MAIL_BUCKETS], messages[MAIL_BUCKETS];
     struct mail_lot ended[MAIL_LOTS];
     _Alignas(64) struct mail_entry entries[MAIL_SPARES];
-    struct eager eager;
-    struct pair_rings rings;
+    struct pair_rings rings[MAIL_CLASSES];
 };
 
 static_assert(sizeof(struct mailbox) <= HEAP_ROOT, "a mailbox lies in the root of its heap");
 
+static inline enum mail_class mailbox_class(uint64_t context)
+{
+    return context >> 62 == ACP_CONTEXT_COLLECTIVE >> 62 ? MAIL_COLLECTIVES : MAIL_USERS;
+}
+
 static inline struct mailbox *mailbox_of(const struct heap *h)
 {
     return (struct mailbox *)(void *)h->head->root;
+}
+
+static inline uint64_t mailbox_kept(const struct mailbox *box)
+{
+    return __atomic_load_n(&box->kept[MAIL_USERS], __ATOMIC_ACQUIRE) +
+           __atomic_load_n(&box->kept[MAIL_COLLECTIVES], __ATOMIC_ACQUIRE);
+}
+
+static inline uint64_t mailbox_posted(const struct mailbox *box)
+{
+    return __atomic_load_n(&box->posted[MAIL_USERS], __ATOMIC_RELAXED) +
+           __atomic_load_n(&box->posted[MAIL_COLLECTIVES], __ATOMIC_RELAXED);
 }
 
 /* A slab: entries behind its first word, each on lines of its own. */

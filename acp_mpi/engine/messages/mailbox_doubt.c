@@ -17,7 +17,7 @@ struct look {
     struct heap *heap;
     size_t member; /* offset of the links in an entry */
     enum fit (*fit)(const struct mail_entry *entry, uint32_t bucket);
-    uint64_t count;           /* sound entries */
+    uint64_t count[MAIL_CLASSES]; /* sound entries */
     struct mail_entry *wrong; /* one that is in its place, but changed */
 };
 
@@ -59,13 +59,25 @@ static bool chain_is_sound(struct look *look, const struct mail_chain *chain, ui
     *last = 0;
     while ((l = mailbox_entry(look->heap, at)) && link_of(l, look->member)->previous == *last &&
            (fit = look->fit(l, bucket)) == FITS) {
-        look->count++;
+        look->count[mailbox_class(l->context)]++;
         *last = at;
         at = link_of(l, look->member)->next;
     }
     if (fit == CHANGED)
         look->wrong = l;
     return !at && chain->last == *last;
+}
+
+static uint64_t total(const struct look *look)
+{
+    return look->count[MAIL_USERS] + look->count[MAIL_COLLECTIVES];
+}
+
+static void correct(uint64_t *words, const struct look *look)
+{
+    for (uint32_t class = 0; class < MAIL_CLASSES; class++)
+        if (words[class] != look->count[class])
+            __atomic_store_n(&words[class], look->count[class], __ATOMIC_SEQ_CST);
 }
 
 static bool are_sound(struct look *look, const struct mail_chain *chains)
@@ -86,14 +98,14 @@ static void link_behind(struct heap *h, struct mail_chain *chain, uint64_t at, s
 }
 
 /* From the arrivals, as far as those are sound. */
-static uint64_t make_buckets(struct heap *h, struct mailbox *box)
+static struct look make_buckets(struct heap *h, struct mailbox *box)
 {
     struct look sound = {.heap = h, .member = offsetof(struct mail_entry, arrival), .fit = any_fit};
     uint64_t last;
     chain_is_sound(&sound, &box->arrivals, 0, &last);
     memset(box->messages, 0, sizeof box->messages);
     uint64_t at = box->arrivals.first;
-    for (uint64_t i = 0; i < sound.count; i++) {
+    for (uint64_t i = 0; i < total(&sound); i++) {
         struct mail_entry *l = mailbox_entry(h, at);
         l->list = AMONG_MESSAGES;
         struct mail_chain *bucket = &box->messages[mailbox_bucket(l->context, l->source, l->tag)];
@@ -103,7 +115,7 @@ static uint64_t make_buckets(struct heap *h, struct mailbox *box)
     struct mail_entry *end = mailbox_entry(h, last);
     *(end ? &end->arrival.next : &box->arrivals.first) = 0;
     box->arrivals.last = last;
-    return sound.count;
+    return sound;
 }
 
 /* From the buckets, in the order of arrival. */
@@ -149,7 +161,8 @@ static void end_all(acp_engine *e, struct mailbox *box)
     atomic_fetch_add(&e->mail.probe_damages, 1);
     memset(box->receives, 0, sizeof box->receives);
     box->wild = (struct mail_chain){0};
-    __atomic_store_n(&box->posted, 0, __ATOMIC_SEQ_CST);
+    for (uint32_t class = 0; class < MAIL_CLASSES; class++)
+        __atomic_store_n(&box->posted[class], 0, __ATOMIC_SEQ_CST);
     atomic_fetch_add(&e->mail.damages, 1);
     progress_event(e);
     doorbell_kick(e);
@@ -161,11 +174,11 @@ static bool mend_messages(acp_engine *e, struct heap *h, struct mailbox *box, bo
 {
     struct look arrived = {.heap = h, .member = offsetof(struct mail_entry, arrival), .fit = any_fit};
     struct look held = {.heap = h, .member = offsetof(struct mail_entry, link), .fit = message_fit};
-    uint64_t last, count;
+    uint64_t last;
     bool all = chain_is_sound(&arrived, &box->arrivals, 0, &last), each = are_sound(&held, box->messages);
     bool both = all && each;
-    all = all && !(both && arrived.count < held.count); /* what wiped both ends of a list has left it sound */
-    each = each && !(both && held.count < arrived.count);
+    all = all && !(both && total(&arrived) < total(&held)); /* what wiped both ends of a list has left it sound */
+    each = each && !(both && total(&held) < total(&arrived));
     bool lost = held.wrong || (!all && !each);
     if (lost && !tells)
         return true;
@@ -176,22 +189,11 @@ static bool mend_messages(acp_engine *e, struct heap *h, struct mailbox *box, bo
     }
     if (each && !all)
         make_arrivals(h, box);
-    count = each ? held.count : make_buckets(h, box);
-    if (box->kept != count)
-        __atomic_store_n(&box->kept, count, __ATOMIC_RELAXED);
+    if (!each)
+        held = make_buckets(h, box);
+    correct(box->kept, &held);
     mend_credits(e, h, box);
     return !lost;
-}
-
-/* Does a posted receive wait for a message that was wiped out of a slot? Collectives have receives for one rank. */
-static bool lacks_eager(acp_engine *e, struct heap *h, const struct mail_chain *chains)
-{
-    bool any = false;
-    struct mail_entry *l;
-    for (uint32_t i = 0; i < MAIL_BUCKETS; i++)
-        for (uint64_t at = chains[i].first; (l = mailbox_entry(h, at)); at = l->link.next)
-            any |= l->context && eager_slot_lacks(e, l->context, (uint32_t)l->want_source);
-    return any;
 }
 
 void mailbox_doubt(acp_lane *lane)
@@ -207,10 +209,9 @@ void mailbox_doubt(acp_lane *lane)
     bool sound = are_sound(&posted, box->receives);
     posted.fit = wild_fit;
     sound &= chain_is_sound(&posted, &box->wild, 0, &last);
-    if (sound && box->posted != posted.count)
-        __atomic_store_n(&box->posted, posted.count, __ATOMIC_SEQ_CST);
-    sound = sound && !lacks_eager(e, h, box->receives);
-    if (!mend_messages(e, h, box, !sound || posted.count || e->mail.probes) || !sound)
+    if (sound)
+        correct(box->posted, &posted);
+    if (!mend_messages(e, h, box, !sound || total(&posted) || e->mail.probes) || !sound)
         end_all(e, box);
     transaction_leave(&hold);
 }

@@ -19,28 +19,28 @@ static_assert(RING_SENDERS < 64, "a bit of a word each");
 static_assert(ACP_SHORT_MOST < 65536, "its size is in the stamp");
 static_assert(1 + (ACP_SHORT_MOST + 23) / 56 <= RING_LINES / 2, "one fits while another is taken");
 
-static struct pair_rings *rings_of(acp_engine *e, struct peer *p)
+static struct pair_rings *rings_of(acp_engine *e, struct peer *p, enum mail_class class)
 {
     struct heap *h = mailbox_heap(e, p);
-    return h ? &mailbox_of(h)->rings : NULL;
+    return h ? &mailbox_of(h)->rings[class] : NULL;
 }
 
 /* No thread sleeps, no receive waits: the next receive looks into the rings. */
-static bool is_quiet(const struct mailbox *box)
+static bool is_quiet(const struct mailbox *box, enum mail_class class)
 {
-    return !(__atomic_load_n(&box->posted, __ATOMIC_SEQ_CST) | __atomic_load_n(&box->probing, __ATOMIC_SEQ_CST));
+    return !(__atomic_load_n(&box->posted[class], __ATOMIC_SEQ_CST) | __atomic_load_n(&box->probing, __ATOMIC_SEQ_CST));
 }
 
-static bool keeps_none(const struct mailbox *box)
+static bool keeps_none(const struct mailbox *box, enum mail_class class)
 {
-    return !__atomic_load_n(&box->kept, __ATOMIC_ACQUIRE);
+    return !__atomic_load_n(&box->kept[class], __ATOMIC_ACQUIRE);
 }
 
 /* No message precedes those in a ring: none that its sender sent earlier; and no receive that was posted earlier,
  * which gets it if its sender has not seen that in time. */
-static bool is_first(const struct mailbox *box)
+static bool is_first(const struct mailbox *box, enum mail_class class)
 {
-    return !__atomic_load_n(&box->posted, __ATOMIC_ACQUIRE) && keeps_none(box);
+    return !__atomic_load_n(&box->posted[class], __ATOMIC_ACQUIRE) && keeps_none(box, class);
 }
 
 /* Entries are left to move it to the mailbox, even if the heap is full. */
@@ -84,11 +84,11 @@ static int make_lines(acp_lane *lane, struct heap *h, struct pair_ring *ring)
 }
 
 /* The ring for messages of this process there, if it gets one. */
-static struct pair_ring *find_ring(acp_lane *lane, struct peer *to)
+static struct pair_ring *find_ring(acp_lane *lane, struct peer *to, enum mail_class class)
 {
     acp_engine *e = lane->engine;
-    struct ring_sender *s = &to->mail.ring;
-    struct pair_rings *all = to != e->job.own && (!s->pause || !--s->pause) ? rings_of(e, to) : NULL;
+    struct ring_sender *s = &to->mail.rings[class];
+    struct pair_rings *all = to != e->job.own && (!s->pause || !--s->pause) ? rings_of(e, to, class) : NULL;
     if (!all)
         return NULL;
     struct heap *h = atomic_load_explicit(&to->memory.heap, memory_order_relaxed);
@@ -116,12 +116,12 @@ static struct pair_ring *find_ring(acp_lane *lane, struct peer *to)
     return s->ring;
 }
 
-static struct pair_ring *ring_at(acp_lane *lane, struct peer *to)
+static struct pair_ring *ring_at(acp_lane *lane, struct peer *to, enum mail_class class)
 {
-    const struct ring_sender *s = &to->mail.ring;
+    const struct ring_sender *s = &to->mail.rings[class];
     if (likely(atomic_load_explicit(&s->era, memory_order_relaxed) == lane->engine->mail.era + 1))
         return s->ring;
-    return find_ring(lane, to);
+    return find_ring(lane, to, class);
 }
 
 /* The lines before that position are free. False: the ring is busy: its section's holder may die, and then the change
@@ -138,16 +138,17 @@ static bool look_for_room(struct ring_sender *s)
 
 /* A receiver that is awake soon takes more; then there is room for some at once, lest sender and receiver fetch
  * `taken` from each other for each message. */
-static bool has_room(const acp_lane *lane, struct peer *to, const struct mailbox *box, uint64_t sent, uint64_t count)
+static bool has_room(const acp_lane *lane, struct peer *to, enum mail_class class, uint64_t sent, uint64_t count)
 {
-    struct ring_sender *s = &to->mail.ring;
+    struct ring_sender *s = &to->mail.rings[class];
+    const struct mailbox *box = mailbox_of(atomic_load_explicit(&to->memory.heap, memory_order_relaxed));
     if (likely(sent + count - s->seen <= RING_LINES))
         return true;
     if (!look_for_room(s))
         return false;
     bool waits = !lane->engine->progress.crowded && !to->shm.control->crowded;
     uint64_t wanted = count < RING_LINES / 4 ? RING_LINES / 4 : count;
-    for (uint32_t i = 0; waits && i < LOOKS && sent + wanted - s->seen > RING_LINES && is_quiet(box); i++) {
+    for (uint32_t i = 0; waits && i < LOOKS && sent + wanted - s->seen > RING_LINES && is_quiet(box, class); i++) {
         uint64_t before = s->seen;
         linux_cpu_relax();
         if (!look_for_room(s))
@@ -210,41 +211,54 @@ static bool take(struct pair_ring *ring, uint64_t at, uint64_t size)
                                        __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
-bool pair_ring_put(acp_lane *lane, struct peer *to, const acp_envelope *m, const void *data)
+static bool ring_put(acp_lane *lane, struct peer *to, enum mail_class class, const acp_envelope *m, const void *data)
 {
-    struct pair_ring *ring = lane->index == LANE_CALLER ? ring_at(lane, to) : NULL;
+    struct pair_ring *ring = ring_at(lane, to, class);
     struct heap *h = ring ? atomic_load_explicit(&to->memory.heap, memory_order_relaxed) : NULL;
     const struct mailbox *box = h ? mailbox_of(h) : NULL;
-    if (!box || !is_quiet(box) || !keeps_none(box) || !has_entries(box))
+    if (!box || !is_quiet(box, class) || !keeps_none(box, class) || !has_entries(box))
         return false;
-    struct ring_sender *s = &to->mail.ring;
+    struct ring_sender *s = &to->mail.rings[class];
     uint64_t at = atomic_load_explicit(&s->sent, memory_order_relaxed), count = pair_ring_count(m->size);
-    if (!has_room(lane, to, box, at, count))
+    if (!has_room(lane, to, class, at, count))
         return false;
     atomic_store_explicit(&s->sent, at + count, memory_order_relaxed);
     transaction_fault_point();
     lines_fill(s->lines, m, data, at);
     atomic_store_explicit(&s->filled, at + count, memory_order_release);
     transaction_fault_point();
-    if (likely(is_quiet(box)))
+    if (likely(is_quiet(box, class)))
         return true;
     /* A thread that has posted a receive meanwhile may have looked before this was there. If another is before it,
      * then that was seen, and this is brought with it. */
     return !take(ring, at, m->size);
 }
 
-bool pair_ring_before(const acp_engine *e, const struct peer *to)
+bool pair_ring_put(acp_lane *lane, struct peer *to, const acp_envelope *m, const void *data)
 {
-    const struct ring_sender *s = &to->mail.ring;
+    enum mail_class class = mailbox_class(m->context);
+    if (class == MAIL_USERS)
+        return lane->index == LANE_CALLER && ring_put(lane, to, class, m, data);
+    atomic_flag *busy = &to->mail.rings[class].busy;
+    if (lane->index == LANE_LEADER || atomic_flag_test_and_set_explicit(busy, memory_order_acquire))
+        return false;
+    bool is = ring_put(lane, to, class, m, data);
+    atomic_flag_clear_explicit(busy, memory_order_release);
+    return is;
+}
+
+bool pair_ring_before(const acp_engine *e, const struct peer *to, enum mail_class class)
+{
+    const struct ring_sender *s = &to->mail.rings[class];
     return atomic_load_explicit(&s->era, memory_order_acquire) == e->mail.era + 1 && s->ring &&
            __atomic_load_n(&s->ring->taken, __ATOMIC_ACQUIRE) !=
                pair_ring_sealed(atomic_load_explicit(&s->sent, memory_order_relaxed));
 }
 
 /* Both the stamp and `taken` have been written over, or one of them: a message that is taken, or taken back, counts. */
-bool pair_ring_lacks(const acp_engine *e, const struct peer *to)
+bool pair_ring_lacks(const acp_engine *e, const struct peer *to, enum mail_class class)
 {
-    const struct ring_sender *s = &to->mail.ring;
+    const struct ring_sender *s = &to->mail.rings[class];
     if (atomic_load_explicit(&s->era, memory_order_acquire) != e->mail.era + 1 || !s->ring)
         return false;
     uint64_t filled = atomic_load_explicit(&s->filled, memory_order_acquire), at, size;
@@ -303,9 +317,10 @@ static bool fits(const acp_short *message, const acp_envelope *want)
 static bool look_at_some(acp_engine *e, const struct heap *h, uint64_t which, const acp_envelope *want,
                          acp_short *message)
 {
+    struct pair_rings *all = &mailbox_of(h)->rings[mailbox_class(want->context)];
     for (; which; which &= which - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(which);
-        if (read_first(h, &mailbox_of(h)->rings.rings[i], message) && fits(message, want)) {
+        if (read_first(h, &all->rings[i], message) && fits(message, want)) {
             atomic_store_explicit(&e->mail.ring_turn, i + 1, memory_order_relaxed);
             return true;
         }
@@ -317,7 +332,7 @@ static bool look_at_some(acp_engine *e, const struct heap *h, uint64_t which, co
 static bool look_at_all(acp_engine *e, const struct heap *h, const acp_envelope *want, acp_short *message)
 {
     uint32_t from = atomic_load_explicit(&e->mail.ring_turn, memory_order_relaxed) % RING_SENDERS;
-    uint64_t owned = pair_ring_owned(&mailbox_of(h)->rings), behind = owned >> from << from;
+    uint64_t owned = pair_ring_owned(&mailbox_of(h)->rings[mailbox_class(want->context)]), behind = owned >> from << from;
     return look_at_some(e, h, behind, want, message) || look_at_some(e, h, owned ^ behind, want, message);
 }
 
@@ -326,10 +341,11 @@ bool acp_short_look(acp_engine *e, const acp_envelope *want, acp_short *message)
     struct heap *h = atomic_load_explicit(&e->job.own->memory.heap, memory_order_acquire);
     if (unlikely(!h))
         return false;
+    enum mail_class class = mailbox_class(want->context);
     if (want->source == ACP_ANY)
-        return look_at_all(e, h, want, message) && is_first(mailbox_of(h));
-    struct pair_ring *ring = ring_of_source(&mailbox_of(h)->rings, want->source);
-    return ring && read_first(h, ring, message) && fits(message, want) && is_first(mailbox_of(h));
+        return look_at_all(e, h, want, message) && is_first(mailbox_of(h), class);
+    struct pair_ring *ring = ring_of_source(&mailbox_of(h)->rings[class], want->source);
+    return ring && read_first(h, ring, message) && fits(message, want) && is_first(mailbox_of(h), class);
 }
 
 bool acp_short_take(const acp_short *message, void *data)
@@ -353,11 +369,11 @@ static bool is_there(const struct heap *h, const struct pair_ring *ring)
            pair_ring_state(lines, at, &size) != RING_EMPTY;
 }
 
-bool pair_ring_any(const struct heap *h)
+bool pair_ring_any(const struct heap *h, enum mail_class class)
 {
-    uint64_t owned = pair_ring_owned(&mailbox_of(h)->rings);
-    for (; owned; owned &= owned - 1)
-        if (is_there(h, &mailbox_of(h)->rings.rings[__builtin_ctzll(owned)]))
+    const struct pair_rings *all = &mailbox_of(h)->rings[class];
+    for (uint64_t owned = pair_ring_owned(all); owned; owned &= owned - 1)
+        if (is_there(h, &all->rings[__builtin_ctzll(owned)]))
             return true;
     return false;
 }
@@ -365,10 +381,11 @@ bool pair_ring_any(const struct heap *h)
 bool pair_ring_stirs(acp_engine *e, const acp_envelope *want)
 {
     struct heap *h = atomic_load_explicit(&e->job.own->memory.heap, memory_order_acquire);
-    if (!h || !keeps_none(mailbox_of(h)) || !is_quiet(mailbox_of(h)))
+    enum mail_class class = mailbox_class(want->context);
+    if (!h || !keeps_none(mailbox_of(h), class) || !is_quiet(mailbox_of(h), class))
         return true;
     if (want->source == ACP_ANY)
-        return pair_ring_any(h);
-    const struct pair_ring *ring = ring_of_source(&mailbox_of(h)->rings, want->source);
+        return pair_ring_any(h, class);
+    const struct pair_ring *ring = ring_of_source(&mailbox_of(h)->rings[class], want->source);
     return ring && is_there(h, ring);
 }

@@ -2,14 +2,14 @@
  * is long (8 bytes: one). The receiver looks there before it enters its mailbox, which takes a lock and some six lines
  * more.
  *
- * A mailbox has places for RING_SENDERS rings. The first of the ranks that share a place by number owns it, and takes
+ * A mailbox has places for RING_SENDERS rings of each class of messages (mailbox_class). The first of the ranks that share a place by number owns it, and takes
  * the block for its lines from the receiver's heap with its first message. The owner alone fills lines: a message
  * begins where the stamp of a line names this very position, and positions only grow. The first word of every line
  * is a stamp and never data, so nothing that a program sends looks like the next message. A receiver counts `taken`
  * on, and has the message if it was the one that did.
  *
- * Rings are used only while there is nothing else to look at: no message is kept in the mailbox, no receive is
- * posted there, and no thread probes. A sender checks that before it fills lines and once more after it; a thread that
+ * Rings are used only while there is nothing else to look at: no message of the class is kept in the mailbox, no receive
+ * of it is posted there, and no thread probes. A sender checks that before it fills lines and once more after it; a thread that
  * posts a receive, or probes, moves all messages in the rings to the mailbox, before that can be seen and once more
  * after it.
  *
@@ -30,7 +30,7 @@
 #ifndef ACP_PAIR_RING_H
 #define ACP_PAIR_RING_H
 
-#include "core/messages.h"
+#include "core/state/messages.h"
 
 struct heap;
 struct peer;
@@ -102,7 +102,8 @@ static inline uint64_t pair_ring_owned(const struct pair_rings *all) /* whatever
 
 enum ring_state { RING_EMPTY, RING_FULL, RING_DAMAGED };
 
-/* True: it is in the ring. By the lane of the thread that holds the interpreter lock, for a ring has one sender. */
+/* True: it is in the ring. One thread at a time sends by it: that of users' messages has the interpreter lock and its
+ * lane. */
 bool pair_ring_put(acp_lane *lane, struct peer *to, const acp_envelope *m, const void *data);
 struct ring_line *pair_ring_lines(const struct heap *h, const struct pair_ring *ring); /* NULL: there are none */
 /* Does a message begin there? As long as it is not taken it stays. */
@@ -112,10 +113,10 @@ void pair_ring_envelope(const struct pair_ring *ring, const struct ring_line *li
 void pair_ring_copy(const struct ring_line *lines, uint64_t at, void *data, uint64_t size);
 /* A message may fit, or a receiver must look into its mailbox for another reason. */
 bool pair_ring_stirs(acp_engine *e, const acp_envelope *want);
-bool pair_ring_any(const struct heap *h); /* is there anything to clear? */
+bool pair_ring_any(const struct heap *h, enum mail_class class); /* is there anything to clear? */
 /* This process has sent some that are still in its ring there. */
-bool pair_ring_before(const acp_engine *e, const struct peer *to);
+bool pair_ring_before(const acp_engine *e, const struct peer *to, enum mail_class class);
 /* A message that this process has sent there is gone, and nobody has taken it. */
-bool pair_ring_lacks(const acp_engine *e, const struct peer *to);
+bool pair_ring_lacks(const acp_engine *e, const struct peer *to, enum mail_class class);
 
 #endif

@@ -73,14 +73,15 @@ static bool is_owned(acp_engine *e, const struct pair_ring *ring, uint32_t place
 }
 
 /* Ends the receives in that list for which a message of this rank may have been; returns whether there are any. */
-static bool end_listed(struct hold *hold, struct peer *to, uint64_t source, uint64_t at)
+static bool end_listed(struct hold *hold, struct peer *to, uint64_t source, enum mail_class class, uint64_t at)
 {
     bool any = false;
     struct mailbox_walk walk = {0};
     struct mail_entry *l;
     for (uint64_t next; (l = mailbox_entry(hold->heap, at)) && !mailbox_circles(&walk, at); at = next) {
         next = l->link.next;
-        if (mailbox_entry_state(l) != ENTRY_POSTED || (l->want_source != source && l->want_source != (uint64_t)ACP_ANY))
+        if (mailbox_entry_state(l) != ENTRY_POSTED || mailbox_class(l->context) != class ||
+            (l->want_source != source && l->want_source != (uint64_t)ACP_ANY))
             continue;
         transaction_begin(hold);
         mailbox_unlink(hold, l);
@@ -93,12 +94,12 @@ static bool end_listed(struct hold *hold, struct peer *to, uint64_t source, uint
 }
 
 /* Nobody knows what it was. */
-static bool end_receives(struct hold *hold, struct peer *to, uint64_t source)
+static bool end_receives(struct hold *hold, struct peer *to, uint64_t source, enum mail_class class)
 {
     const struct mailbox *box = mailbox_of(hold->heap);
-    bool any = end_listed(hold, to, source, box->wild.first);
+    bool any = end_listed(hold, to, source, class, box->wild.first);
     for (uint32_t i = 0; i < MAIL_BUCKETS; i++)
-        any |= end_listed(hold, to, source, box->receives[i].first);
+        any |= end_listed(hold, to, source, class, box->receives[i].first);
     return any;
 }
 
@@ -157,10 +158,10 @@ static bool may_come_from(const acp_envelope *want, uint32_t place)
     return want->source == ACP_ANY || (uint64_t)want->source % RING_SENDERS == place;
 }
 
-int pair_ring_deliver_all(struct hold *hold, const acp_envelope *want)
+static int deliver_class(struct hold *hold, enum mail_class class, const acp_envelope *want)
 {
     acp_engine *e = hold->lane->engine;
-    struct pair_rings *all = &mailbox_of(hold->heap)->rings;
+    struct pair_rings *all = &mailbox_of(hold->heap)->rings[class];
     uint64_t owned = pair_ring_owned(all);
     int rc = ACP_OK;
     for (; owned && rc == ACP_OK; owned &= owned - 1) {
@@ -171,10 +172,20 @@ int pair_ring_deliver_all(struct hold *hold, const acp_envelope *want)
         if (unlikely(rc == ACP_E_DAMAGED) && want && !may_come_from(want, i)) {
             rc = ACP_OK;
         } else if (unlikely(rc == ACP_E_DAMAGED) && want && lines) { /* this call tells it */
-            end_receives(hold, e->job.own, __atomic_load_n(&ring->owner, __ATOMIC_RELAXED) - 1);
+            end_receives(hold, e->job.own, __atomic_load_n(&ring->owner, __ATOMIC_RELAXED) - 1, class);
             pass_over(ring, lines);
         }
     }
+    return rc;
+}
+
+int pair_ring_deliver_all(struct hold *hold, const acp_envelope *want)
+{
+    if (want)
+        return deliver_class(hold, mailbox_class(want->context), want);
+    int rc = ACP_OK;
+    for (uint32_t class = 0; class < MAIL_CLASSES && rc == ACP_OK; class++)
+        rc = deliver_class(hold, class, NULL);
     return rc;
 }
 
@@ -209,8 +220,9 @@ static bool release(struct hold *hold, struct pair_rings *all, uint32_t i)
 void pair_ring_deliver_release(struct hold *hold)
 {
     acp_engine *e = hold->lane->engine;
-    struct pair_rings *all = &mailbox_of(hold->heap)->rings;
-    for (uint32_t i = 0; i < RING_SENDERS; i++) {
+    for (uint32_t n = 0; n < MAIL_CLASSES * RING_SENDERS; n++) {
+        struct pair_rings *all = &mailbox_of(hold->heap)->rings[n / RING_SENDERS];
+        uint32_t i = n % RING_SENDERS;
         uint64_t rank = __atomic_load_n(&all->rings[i].owner, __ATOMIC_RELAXED) - 1;
         const struct peer *p = rank < e->procs ? peer_known(e, rank_slot_of(e, (uint32_t)rank)) : NULL;
         if (p && sender_is_gone(p) && !release(hold, all, i))
@@ -230,9 +242,9 @@ static void restore(struct hold *hold, const struct ring_sender *s)
 
 /* By its sender: a message is gone. Receives that wait for one end, and later messages come; if there are none, the
  * next call that looks there is told. */
-static void report_gap(struct hold *hold, struct peer *to)
+static void report_gap(struct hold *hold, struct peer *to, enum mail_class class)
 {
-    const struct ring_sender *s = &to->mail.ring;
+    const struct ring_sender *s = &to->mail.rings[class];
     uint64_t word = __atomic_load_n(&s->ring->taken, __ATOMIC_SEQ_CST), at;
     uint64_t filled = atomic_load_explicit(&s->filled, memory_order_acquire);
     bool known = pair_ring_unseal(word, &at) && at < filled && filled - at <= RING_LINES;
@@ -240,7 +252,7 @@ static void report_gap(struct hold *hold, struct peer *to)
         return; /* maybe from there */
     at = known || !filled ? at : filled - 1;
     uint64_t next = known ? next_full(s->lines, at, filled) : filled;
-    bool told = !filled || end_receives(hold, to, hold->lane->engine->rank);
+    bool told = !filled || end_receives(hold, to, hold->lane->engine->rank, class);
     if (!told) {
         struct ring_line *line = &s->lines[at % RING_LINES];
         __atomic_store_n(&line->tag, pair_ring_sealed(next), __ATOMIC_RELAXED);
@@ -250,10 +262,10 @@ static void report_gap(struct hold *hold, struct peer *to)
                                 __ATOMIC_RELAXED);
 }
 
-int pair_ring_deliver_own(acp_lane *lane, struct peer *to)
+int pair_ring_deliver_own(acp_lane *lane, struct peer *to, enum mail_class class)
 {
     struct hold hold;
-    const struct ring_sender *s = &to->mail.ring;
+    const struct ring_sender *s = &to->mail.rings[class];
     struct heap *h = mailbox_heap(lane->engine, to);
     if (!h)
         return peer_liveness_fail(lane, to, 0, 0);
@@ -264,32 +276,42 @@ int pair_ring_deliver_own(acp_lane *lane, struct peer *to)
     restore(&hold, s);
     rc = bring_all(&hold, to, s->ring, s->lines);
     /* A message that this process has put there, and that is neither there nor taken, has been written over. */
-    if (unlikely(pair_ring_lacks(lane->engine, to))) {
-        report_gap(&hold, to);
+    if (unlikely(pair_ring_lacks(lane->engine, to, class))) {
+        report_gap(&hold, to, class);
         rc = mailbox_damaged(lane, to, 0);
     }
     transaction_leave(&hold);
     return rc;
 }
 
+/* May it own a ring here? */
+static bool may_own(const struct mailbox *box, uint32_t rank)
+{
+    uint32_t place = rank % RING_SENDERS;
+    bool may = false;
+    for (uint32_t class = 0; class < MAIL_CLASSES; class++) {
+        const struct pair_ring *ring = &box->rings[class].rings[place];
+        may |= ring->owner == (uint64_t)rank + 1 || !pair_ring_owner_fits(ring, place);
+    }
+    return may;
+}
+
 void pair_ring_deliver_ask(acp_engine *e)
 {
     const struct heap *h = atomic_load_explicit(&e->job.own->memory.heap, memory_order_acquire);
-    if (!h || !(e->mail.probes || __atomic_load_n(&mailbox_of(h)->posted, __ATOMIC_RELAXED)))
+    if (!h || !(e->mail.probes || mailbox_posted(mailbox_of(h))))
         return;
-    for (struct peer *p = NULL; (p = peer_next(e, p));) {
-        uint32_t rank = rank_table_rank(e, p->slot), place = rank % RING_SENDERS;
-        const struct pair_ring *ring = &mailbox_of(h)->rings.rings[place];
-        bool may = ring->owner == (uint64_t)rank + 1 || !pair_ring_owner_fits(ring, place);
-        if (may && p != e->job.own && !p->lost && p->relation == RELATION_NODE && p->shm.doors)
+    for (struct peer *p = NULL; (p = peer_next(e, p));)
+        if (may_own(mailbox_of(h), rank_table_rank(e, p->slot)) && p != e->job.own && !p->lost &&
+            p->relation == RELATION_NODE && p->shm.doors)
             peer_must_look(e, p, LOOK_SENT);
-    }
 }
 
 void pair_ring_deliver_answer(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     for (struct peer *p = NULL; (p = peer_next(e, p));)
-        if (!p->lost && pair_ring_before(e, p))
-            pair_ring_deliver_own(lane, p);
+        for (uint32_t class = 0; class < MAIL_CLASSES; class++)
+            if (!p->lost && pair_ring_before(e, p, class))
+                pair_ring_deliver_own(lane, p, class);
 }

@@ -29,7 +29,8 @@ static int look(acp_lane *lane, const acp_envelope *want, acp_envelope *found, u
         lane->fault.rank = want->source;
         return lane->fault.status;
     }
-    if (!__atomic_load_n(&mailbox_of(h)->kept, __ATOMIC_ACQUIRE) && !pair_ring_any(h))
+    enum mail_class class = mailbox_class(want->context);
+    if (!__atomic_load_n(&mailbox_of(h)->kept[class], __ATOMIC_ACQUIRE) && !pair_ring_any(h, class))
         return ACP_E_HANDLE;
     int rc = transaction_enter(&hold, lane, &mailbox_of(h)->section, h, patience_ns);
     if (rc != ACP_OK)

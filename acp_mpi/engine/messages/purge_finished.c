@@ -6,7 +6,6 @@
 #include "core/state/peer.h"
 #include "memory/heap.h"
 #include "memory/transaction.h"
-#include "messages/eager_slot.h"
 #include "messages/pair_ring.h"
 #include "messages/mailbox.h"
 #include "messages/match.h"
@@ -24,13 +23,11 @@ void purge_finished_add(acp_engine *e, uint64_t context, bool in_vain)
     struct mailbox *box = mailbox_of(h);
     mailbox_end_context(box, context);
     uint32_t many = atomic_load_explicit(&e->mail.contexts_ended, memory_order_relaxed) + 1;
-    uint64_t kept = __atomic_load_n(&box->kept, __ATOMIC_RELAXED);
+    uint64_t kept = mailbox_kept(box);
     bool look = kept && many > ENDED_MANY + kept / 4;
     atomic_store_explicit(&e->mail.contexts_ended, look ? 0 : many, memory_order_relaxed);
-    if (in_vain || many % ENDED_MANY == 0) /* as long as they are known here */
-        eager_slot_purge(e);
     /* The list of ended contexts is bounded, and a ring would keep its messages. */
-    look |= many % ENDED_MANY == 0 && pair_ring_any(h);
+    look |= many % ENDED_MANY == 0 && (pair_ring_any(h, MAIL_USERS) || pair_ring_any(h, MAIL_COLLECTIVES));
     if (!look && !in_vain)
         return;
     atomic_store(&e->mail.losses, 1);

@@ -6,7 +6,6 @@
 #include "core/state/peer.h"
 #include "memory/heap.h"
 #include "messages/deliver.h"
-#include "messages/eager_slot.h"
 #include "messages/pair_ring.h"
 #include "messages/pair_ring_deliver.h"
 #include "messages/flow_send.h"
@@ -155,7 +154,9 @@ int send_advance(acp_lane *lane, acp_request *r, const acp_request *first)
     if (r->peer->lost)
         rc = ACP_E_LOST;
     if (rc == ACP_OK && r->step == STEP_ARRIVE) {
-        if (unlikely(pair_ring_before(e, r->peer)) && (rc = pair_ring_deliver_own(lane, r->peer)) != ACP_OK) {
+        enum mail_class class = mailbox_class(r->envelope.context);
+        if (unlikely(pair_ring_before(e, r->peer, class)) &&
+            (rc = pair_ring_deliver_own(lane, r->peer, class)) != ACP_OK) {
             r->landing.looks = true;
             return rc;
         }
@@ -216,35 +217,6 @@ static bool is_far(acp_engine *e, struct peer *to)
     if (unlikely(!atomic_load_explicit(&to->memory.heap, memory_order_relaxed)))
         mailbox_heap(e, to);
     return atomic_load_explicit(&to->mail.far, memory_order_relaxed) && !to->lost;
-}
-
-/* The peer, if its waiting threads look into their eager slots. */
-static struct peer *eager_peer(acp_lane *lane, uint32_t dest)
-{
-    acp_engine *e = lane->engine;
-    struct peer *to = e->progress.crowded ? NULL : mail_peer(lane, dest);
-    return to && !is_far(e, to) && !to->shm.control->crowded ? to : NULL;
-}
-
-bool send_eagerly(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data)
-{
-    struct peer *to = eager_peer(lane, dest);
-    acp_envelope m = *envelope;
-    m.source = lane->engine->rank;
-    return to && eager_slot_put(lane->engine, to, &m, data);
-}
-
-void send_turned(acp_lane *lane, uint32_t dest, uint64_t context)
-{
-    struct peer *to = eager_peer(lane, dest);
-    if (to)
-        eager_slot_divert(lane->engine, to, context);
-}
-
-int send_recalled(acp_lane *lane, uint32_t dest, uint64_t context)
-{
-    struct peer *to = eager_peer(lane, dest);
-    return to ? eager_slot_recall(lane, to, context) : ACP_OK;
 }
 
 bool acp_send_short(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data)

@@ -3,14 +3,6 @@
 
 #include "core/messages.h"
 
-/* By a slot. False: not so, and nothing has happened; one that goes to the mailbox then is counted
- * there once it has come. */
-bool send_eagerly(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data);
-void send_turned(acp_lane *lane, uint32_t dest, uint64_t context);
-/* A message that has not been taken goes to the mailbox, for more of that context follows there. ACP_E_BUSY: not
- * yet. */
-int send_recalled(acp_lane *lane, uint32_t dest, uint64_t context);
-
 /* acp_send to a receive that is posted already, if it is a process of this node whose memory this one may copy to.
  * ACP_E_HANDLE: it is not, nothing has happened. */
 int send_posted(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data, acp_request **request);

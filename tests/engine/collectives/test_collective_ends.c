@@ -8,7 +8,7 @@ static _Atomic uint32_t stage;
 /* Nothing of it is left in the own mailbox. */
 static void nothing_posted(acp_engine *e)
 {
-    CHECK(box_of(e)->posted == 0);
+    CHECK(mailbox_posted(box_of(e)) == 0);
 }
 
 /* Rank 0 ends it before all have come; they hear of it, in later rounds too. */
@@ -276,7 +276,7 @@ static void reset_under_a_waiter(struct cluster *c, uint32_t rank, acp_engine *e
         if (rank < 2)
             pthread_join(thread, NULL);
         meet(e);
-        CHECK(box_of(e)->kept == 0 && box_of(e)->posted == 0 && box_of(e)->probing == 0);
+        CHECK(mailbox_kept(box_of(e)) == 0 && mailbox_posted(box_of(e)) == 0 && box_of(e)->probing == 0);
         meet(e);
     }
 }

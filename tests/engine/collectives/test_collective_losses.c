@@ -27,7 +27,7 @@ static void lost(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane
             continue;
         }
         CHECK(carry(e, &s, 600 + i, i % 2, &who) == ACP_E_LOST && who == 2);
-        CHECK(box_of(e)->posted == 0);
+        CHECK(mailbox_posted(box_of(e)) == 0);
     }
 }
 

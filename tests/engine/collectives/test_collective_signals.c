@@ -3,7 +3,6 @@
 #include "cluster/collecting.h"
 #include "core/engine_state.h"
 #include "memory/transaction.h"
-#include "messages/eager_slot.h"
 #include "messages/mailbox.h"
 
 static struct {
@@ -111,7 +110,7 @@ static void a_handler_raises_while_the_mailbox_is_held(void)
     struct script s[2];
     unsigned char *room[2];
     pthread_t keeper, helper, partner;
-    start_pair(&c, 1, s, room, 2 * EAGER_MOST);
+    start_pair(&c, 1, s, room, 2 * ACP_SHORT_MOST);
     acp_collective *one = begin(c.engines[0], &s[0], 100), *other = begin(c.engines[1], &s[1], 100);
     keep(&keeper, c.engines[0]);
     CHECK(pthread_create(&helper, NULL, let_go_at_a_tick, NULL) == 0);

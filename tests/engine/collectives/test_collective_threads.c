@@ -28,7 +28,7 @@ static void *carry_out(void *argument)
 
 static void posted_are(acp_engine *e, uint64_t count)
 {
-    UNTIL(__atomic_load_n(&box_of(e)->posted, __ATOMIC_RELAXED) == count);
+    UNTIL(mailbox_posted(box_of(e)) == count);
 }
 
 /* On rank 0 at the same time, the last one of them last; rank 1 comes to that one first. */

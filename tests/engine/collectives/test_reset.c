@@ -118,7 +118,7 @@ static bool is_empty(acp_engine *e)
 {
     const struct mailbox *box = box_of(e);
     pthread_mutex_lock(&e->lock);
-    bool empty = box->kept == 0 && box->posted == 0 && box->probing == 0 && !e->mail.late;
+    bool empty = mailbox_kept(box) == 0 && mailbox_posted(box) == 0 && box->probing == 0 && !e->mail.late;
     pthread_mutex_unlock(&e->lock);
     return empty;
 }

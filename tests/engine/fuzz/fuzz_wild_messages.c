@@ -113,11 +113,11 @@ static void *write_wildly(void *unused)
     const struct mailbox *box = mailbox_of(h);
     uint64_t state = scene.seed ^ 0x5555, lines[2];
     for (uint32_t i = 0; i < 2; i++)
-        lines[i] = box->rings.rings[i + 1].lines;
+        lines[i] = box->rings[MAIL_USERS].rings[i + 1].lines;
 #define PART(member) {(uint64_t)((const unsigned char *)&box->member - e->memory.base), sizeof box->member}
     const struct wild_part parts[] = {
         PART(section), {(uint64_t)((const unsigned char *)&box->bound - e->memory.base), 80}, PART(rings),
-        PART(rings.rings[1]), PART(rings.rings[2]), PART(entries), PART(receives), PART(messages), PART(ended),
+        PART(rings[MAIL_USERS].rings[1]), PART(rings[MAIL_USERS].rings[2]), PART(entries), PART(receives), PART(messages), PART(ended),
         {(uint64_t)((const unsigned char *)box - e->memory.base), sizeof *box},
         {e->memory.heap_position + lines[0], lines[0] ? 64 * 64 : 0},
         {e->memory.heap_position + lines[1], lines[1] ? 64 * RING_LINES : 0},

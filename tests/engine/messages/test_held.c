@@ -190,7 +190,7 @@ static int give_back(acp_lane *lane, acp_ga_t block, uint32_t receiver)
 /* Of a message with tag 5 that its sender, rank 0, keeps. */
 static acp_request *pulling_receive(acp_engine *e, acp_lane *lane, void *room, uint64_t size)
 {
-    UNTIL(__atomic_load_n(&box_of(e)->kept, __ATOMIC_ACQUIRE));
+    UNTIL(mailbox_kept(box_of(e)));
     acp_request *r = ireceive(lane, 0, 5, room, size);
     CHECK(acp_request_wait(e, r, ACP_FOREVER) == ACP_OK && acp_request_pulls(r));
     return r;
@@ -303,7 +303,7 @@ static void an_unwanted_pull(struct cluster *c, uint32_t rank, acp_engine *e, ac
         UNTIL(atomic_load(&stage) == 8);
         pthread_mutex_unlock(&e->lock);
     } else {
-        UNTIL(__atomic_load_n(&box_of(e)->kept, __ATOMIC_ACQUIRE));
+        UNTIL(mailbox_kept(box_of(e)));
         atomic_store(&stage, 6);
         UNTIL(atomic_load(&stage) == 7);
         acp_context_ends(e, ENDS);
@@ -353,11 +353,11 @@ static void a_sender_dies(struct cluster *c, uint32_t rank, acp_engine *e, acp_l
     if (rank == 0)
         post_message(lane, 1, 5, room, LONG);
     else
-        UNTIL(__atomic_load_n(&box_of(e)->kept, __ATOMIC_ACQUIRE));
+        UNTIL(mailbox_kept(box_of(e)));
     meet_before_a_loss(c, !rank, e);
     if (rank) {
         peer_mark_lost(e, peer_of_slot(e, 0));
-        UNTIL(!__atomic_load_n(&box_of(e)->kept, __ATOMIC_ACQUIRE));
+        UNTIL(!mailbox_kept(box_of(e)));
     }
     free(room);
 }

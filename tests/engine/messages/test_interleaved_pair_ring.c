@@ -30,7 +30,7 @@ static _Alignas(64) unsigned char memory[(1u << 20)];
 static struct heap_head *const head = (struct heap_head *)(void *)memory;
 static struct heap heap = {.head = (struct heap_head *)(void *)memory, .base = memory, .span = sizeof memory};
 static struct mailbox *const box = (struct mailbox *)(void *)((struct heap_head *)(void *)memory)->root;
-static struct pair_ring *const ring = &((struct mailbox *)(void *)((struct heap_head *)(void *)memory)->root)->rings.rings[SENDER];
+static struct pair_ring *const ring = &((struct mailbox *)(void *)((struct heap_head *)(void *)memory)->root)->rings[MAIL_USERS].rings[SENDER];
 static struct ring_line *lines;
 static pthread_mutex_t section; /* of the mailbox */
 static uint32_t brought, mailed, taken; /* each thread counts what it has seen to have happened */
@@ -86,7 +86,7 @@ static void start(void)
     memset(lines, 0, RING_LINES * sizeof *lines);
     ring->owner = SENDER + 1;
     ring->lines = sizeof memory >> 1;
-    box->rings.owned = 1u << SENDER;
+    box->rings[MAIL_USERS].owned = 1u << SENDER;
     box->free = 64;
     lines[0].tag = 3;
     lines[0].note = 9;
@@ -98,12 +98,12 @@ static void start(void)
     sender.lanes[LANE_CALLER].engine = &sender;
     sender.rank = SENDER;
     sender.progress.crowded = true; /* it waits for no room */
-    receivers.mail.ring = (struct ring_sender){.era = 1, .ring = ring, .lines = lines};
+    receivers.mail.rings[MAIL_USERS] = (struct ring_sender){.era = 1, .ring = ring, .lines = lines};
     SHARE(ring->taken);
     SHARE(ring->copying);
     SHARE(lines[0].stamp);
     il_share(lines[0].first, 8, "data", true);
-    SHARE(box->posted);
+    SHARE(box->posted[MAIL_USERS]);
 }
 
 static bool put_text(uint64_t text)
@@ -116,16 +116,16 @@ static void put(void)
 {
     if (put_text(TEXT))
         return;
-    if (pair_ring_before(&sender, &receivers))
-        MUST(pair_ring_deliver_own(&sender.lanes[LANE_CALLER], &receivers) == ACP_OK);
+    if (pair_ring_before(&sender, &receivers, MAIL_USERS))
+        MUST(pair_ring_deliver_own(&sender.lanes[LANE_CALLER], &receivers, MAIL_USERS) == ACP_OK);
     mailed++;
 }
 
 static void put_and_bring(void)
 {
     put();
-    if (pair_ring_before(&sender, &receivers))
-        MUST(pair_ring_deliver_own(&sender.lanes[LANE_CALLER], &receivers) == ACP_OK);
+    if (pair_ring_before(&sender, &receivers, MAIL_USERS))
+        MUST(pair_ring_deliver_own(&sender.lanes[LANE_CALLER], &receivers, MAIL_USERS) == ACP_OK);
 }
 
 static bool take_one(uint64_t must)
@@ -158,7 +158,7 @@ static void post(void)
     struct hold hold;
     transaction_enter(&hold, &receiver.lanes[LANE_CALLER], NULL, &heap, 0);
     MUST(pair_ring_deliver_all(&hold, &want) == ACP_OK);
-    __atomic_store_n(&box->posted, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&box->posted[MAIL_USERS], 1, __ATOMIC_RELEASE);
     atomic_thread_fence(memory_order_seq_cst);
     MUST(pair_ring_deliver_all(&hold, &want) == ACP_OK);
     transaction_leave(&hold);
@@ -173,7 +173,7 @@ static void take_or_post(void)
 static void check_once(void)
 {
     MUST(brought + mailed + taken == 1 && ring->copying == 0);
-    MUST(ring->taken == pair_ring_sealed(receivers.mail.ring.sent));
+    MUST(ring->taken == pair_ring_sealed(receivers.mail.rings[MAIL_USERS].sent));
 }
 
 static void check_at_most_once(void)
@@ -188,7 +188,7 @@ static void start_full(void)
     start();
     lines[0] = (struct ring_line){.stamp = 1 << 16 | 8, .tag = 3, .note = 9};
     memcpy(lines[0].first, &(uint64_t){TEXT}, 8);
-    receivers.mail.ring.sent = RING_LINES;
+    receivers.mail.rings[MAIL_USERS].sent = RING_LINES;
 }
 
 static void put_behind(void)

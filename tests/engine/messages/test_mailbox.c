@@ -121,7 +121,7 @@ static void against_the_model(void)
             probe_one(&s, &m, &state);
         if (number % 64 == 0) {
             CHECK(check_lists_of(&s.actor.heap) == m.message_count);
-            CHECK(box_of(&s)->posted == m.receive_count);
+            CHECK(mailbox_posted(box_of(&s)) == m.receive_count);
         }
     }
     while (m.receive_count)

@@ -77,7 +77,7 @@ static void senders_die(void)
             CHECK(rc == ACP_OK || rc == ACP_E_LOST || rc == ACP_E_CANCELLED);
         }
         receive_all(&s, &lost);
-        CHECK(check_lists_of(&s.actor.heap) == 0 && box_of(&s)->posted == 0);
+        CHECK(check_lists_of(&s.actor.heap) == 0 && mailbox_posted(box_of(&s)) == 0);
         uint64_t left = check_heap(&s.actor);
         CHECK(left <= 4); /* slabs */
     }
@@ -120,7 +120,7 @@ static void a_receive_ends_before_the_mailbox_is_whole(void)
         CHECK(acp_receive(s.actor.lane, &want, NULL, &next) == ACP_OK);
         check_section(&box_of(&s)->section);
         check_lists_of(&s.actor.heap);
-        CHECK(box_of(&s)->posted == 1);
+        CHECK(mailbox_posted(box_of(&s)) == 1);
         deliver(&s, (acp_envelope){.source = 2}, 4);
         finish(&s, next, 4);
     }

@@ -124,7 +124,7 @@ static void by_name(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *l
         take_message(lane, 1, (int64_t)i + 1, &word, 8);
         CHECK(word == i);
     }
-    CHECK(box_of(e)->kept == 0 && box_of(e)->posted == 0 && box_of(e)->bytes == 0);
+    CHECK(mailbox_kept(box_of(e)) == 0 && mailbox_posted(box_of(e)) == 0 && box_of(e)->bytes == 0);
     meet(e);
 }
 
@@ -191,7 +191,7 @@ static void cancelled(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane 
         CHECK(AGAIN(acp_request_wait(e, late, ACP_FOREVER)) == ACP_OK);
         CHECK(AGAIN(acp_request_cancel(lane, late)) == ACP_E_HANDLE);
         receive_end_of(lane, late);
-        CHECK(box_of(e)->posted == 0);
+        CHECK(mailbox_posted(box_of(e)) == 0);
     } else {
         meet(e);
         if (rank == 1) {
@@ -224,7 +224,7 @@ static void cancelled_by_another_thread(struct cluster *c, uint32_t rank, acp_en
         pthread_join(thread, NULL);
         CHECK(acp_request_end(lane, r, NULL) == ACP_E_CANCELLED);
     }
-    CHECK(box_of(e)->posted == 0);
+    CHECK(mailbox_posted(box_of(e)) == 0);
     meet(e);
 }
 
@@ -325,7 +325,7 @@ static void lost(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane
         }
         receive_end_of(lane, r[3]);
         CHECK(words[3] == 9);
-        UNTIL(__atomic_load_n(&box_of(e)->kept, __ATOMIC_ACQUIRE) == 0);
+        UNTIL(mailbox_kept(box_of(e)) == 0);
         acp_envelope envelope = {.tag = 1, .size = 8}, found;
         acp_request *sent;
         CHECK(acp_send(lane, 2, &envelope, &word, &sent) == ACP_E_LOST);
@@ -387,7 +387,7 @@ static void waited_in_vain(struct cluster *c, uint32_t rank, acp_engine *e, acp_
 
 static uint64_t kept_by(acp_engine *e)
 {
-    return __atomic_load_n(&box_of(e)->kept, __ATOMIC_RELAXED);
+    return mailbox_kept(box_of(e));
 }
 
 /* Nobody will ever ask for it, and nobody need: its owner forgets it. */

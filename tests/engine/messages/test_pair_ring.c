@@ -59,7 +59,7 @@ static void against_a_model(void)
     }
     printf("pair rings: %lu of %u messages, %lu taken from there\n", (unsigned long)ringed, NUMBERS, (unsigned long)taken);
     CHECK(ringed > NUMBERS / 20 && taken > NUMBERS / 200);
-    CHECK(pair_ring_any(&s.actor.heap) || check_lists_of(&s.actor.heap) == all.count);
+    CHECK(pair_ring_any(&s.actor.heap, MAIL_USERS) || check_lists_of(&s.actor.heap) == all.count);
     requests_close(s.actor.engine);
     for (uint32_t i = 0; i < SOURCES; i++)
         sender_end(&senders[i]);
@@ -79,7 +79,7 @@ static void a_full_ring_is_brought_first(void)
     sender_start(&from, fd, 1);
     for (uint64_t n = 1; n <= all; n++)
         ringed += send_it(&from, m, nth_of_ring(n));
-    CHECK(ringed == ring_holds() && box_of(&s)->kept == all);
+    CHECK(ringed == ring_holds() && mailbox_kept(box_of(&s)) == all);
     for (uint64_t n = 1; n <= all; n++) {
         CHECK(acp_receive(s.actor.lane, &(acp_envelope){.source = 1, .tag = 3, .size = UINT64_MAX}, NULL, &r) == ACP_OK);
         CHECK(is_it(acp_request_data(s.actor.lane, r), nth_of_ring(n)));
@@ -164,7 +164,7 @@ static void numbers_come(struct stage *s, struct sender *from, uint64_t number, 
         CHECK(is_it(acp_request_data(s->actor.lane, r), nth_of_ring(number)));
         CHECK(acp_request_end(s->actor.lane, r, &got) == ACP_OK && got.note == nth_of_ring(number));
     }
-    CHECK(receive_status(s, ACP_ANY) == ACP_E_CANCELLED && !box_of(s)->posted && check_lists_of(&s->actor.heap) == 0);
+    CHECK(receive_status(s, ACP_ANY) == ACP_E_CANCELLED && !mailbox_posted(box_of(s)) && check_lists_of(&s->actor.heap) == 0);
     m.size = 0;
     bool ringed = send_it(from, m, 1); /* not if the mailbox has no entry: those of damaged receives are not used again */
     CHECK(ringed || (receive_status(s, FROM) == ACP_OK && send_it(from, m, 1)));
@@ -176,7 +176,7 @@ static void numbers_come(struct stage *s, struct sender *from, uint64_t number, 
 static void receiver_is_told(struct stage *s, struct sender *from)
 {
     acp_envelope want = {.source = FROM, .tag = TAG}, found;
-    CHECK(receive_status(s, 1) == ACP_E_CANCELLED && pair_ring_any(&s->actor.heap));
+    CHECK(receive_status(s, 1) == ACP_E_CANCELLED && pair_ring_any(&s->actor.heap, MAIL_USERS));
     CHECK(acp_probe(s->actor.lane, &want, &found, NULL) == ACP_E_DAMAGED && s->actor.lane->fault.status == ACP_E_DAMAGED);
     (void)from;
 }
@@ -189,28 +189,28 @@ static void receive_is_told(struct stage *s, struct sender *from)
     CHECK(transaction_enter(&hold, s->actor.lane, &box_of(s)->section, &s->actor.heap, ACP_FOREVER) == ACP_OK);
     CHECK(pair_ring_deliver_all(&hold, NULL) == ACP_E_DAMAGED);
     transaction_leave(&hold);
-    CHECK(receive_status(s, ACP_ANY) == ACP_E_DAMAGED && box_of(s)->posted == 0);
+    CHECK(receive_status(s, ACP_ANY) == ACP_E_DAMAGED && mailbox_posted(box_of(s)) == 0);
 }
 
 /* By the sender, and by it again until the receiver has been told. */
 static void sender_is_told_first(struct stage *s, struct sender *from)
 {
     for (uint32_t i = 0; i < 2; i++) {
-        CHECK(pair_ring_lacks(from->actor.engine, &from->to) || pair_ring_before(from->actor.engine, &from->to));
-        CHECK(pair_ring_deliver_own(from->actor.lane, &from->to) == ACP_E_DAMAGED);
+        CHECK(pair_ring_lacks(from->actor.engine, &from->to, MAIL_USERS) || pair_ring_before(from->actor.engine, &from->to, MAIL_USERS));
+        CHECK(pair_ring_deliver_own(from->actor.lane, &from->to, MAIL_USERS) == ACP_E_DAMAGED);
     }
     receive_is_told(s, from);
-    CHECK(!pair_ring_lacks(from->actor.engine, &from->to));
+    CHECK(!pair_ring_lacks(from->actor.engine, &from->to, MAIL_USERS));
 }
 
 static void both_are_told(struct stage *s, struct sender *from)
 {
     /* As if they had been posted before: without a look into the rings */
-    uint64_t owned = box_of(s)->rings.owned;
-    box_of(s)->rings.owned = 0;
+    uint64_t owned = box_of(s)->rings[MAIL_USERS].owned;
+    box_of(s)->rings[MAIL_USERS].owned = 0;
     acp_request *r[] = {wait_there(s, FROM, 77), wait_there(s, ACP_ANY, ACP_ANY), wait_there(s, 1, TAG)};
-    box_of(s)->rings.owned = owned;
-    CHECK(pair_ring_deliver_own(from->actor.lane, &from->to) == ACP_E_DAMAGED);
+    box_of(s)->rings[MAIL_USERS].owned = owned;
+    CHECK(pair_ring_deliver_own(from->actor.lane, &from->to, MAIL_USERS) == ACP_E_DAMAGED);
     CHECK(acp_request_done(r[0]) && acp_request_end(s->actor.lane, r[0], NULL) == ACP_E_DAMAGED);
     CHECK(acp_request_done(r[1]) && acp_request_end(s->actor.lane, r[1], NULL) == ACP_E_DAMAGED);
     CHECK(acp_request_cancel(s->actor.lane, r[2]) == ACP_OK);
@@ -226,7 +226,7 @@ static void damage_is_noticed_and_passed(void)
     struct sender from;
     int fd = open_mailbox(&s);
     sender_start(&from, fd, FROM);
-    struct pair_ring *ring = &box_of(&s)->rings.rings[FROM];
+    struct pair_ring *ring = &box_of(&s)->rings[MAIL_USERS].rings[FROM];
     for (uint64_t round = 0; round < 200; round++) {
         uint64_t at, end, state = round + 1, sent = round % 3 + 1, how = round / 4 % 5;
         for (uint64_t n = 1; n <= sent; n++)
@@ -249,7 +249,7 @@ static void damage_is_noticed_and_passed(void)
         if (how < 2) /* where the next message begins */
             CHECK(ring->taken == pair_ring_sealed(end));
         if (round % 4 != 3 && how > 2 && sent == 1) /* its sender knows that there is none behind it */
-            pair_ring_deliver_own(from.actor.lane, &from.to), receive_status(&s, FROM);
+            pair_ring_deliver_own(from.actor.lane, &from.to, MAIL_USERS), receive_status(&s, FROM);
         numbers_come(&s, &from, how < 2 ? sent + 1 : 2, sent);
     }
     sender_end(&from);
@@ -264,14 +264,14 @@ static void words_of_the_sender(void)
     int fd = open_mailbox(&s);
     sender_start(&from, fd, FROM);
     CHECK(send_it(&from, (acp_envelope){.source = FROM, .tag = TAG}, nth_of_ring(1)));
-    struct pair_ring *ring = &box_of(&s)->rings.rings[FROM];
+    struct pair_ring *ring = &box_of(&s)->rings[MAIL_USERS].rings[FROM];
     uint64_t *const words[] = {&ring->owner, &ring->lines};
     for (uint32_t i = 0; i < 2; i++) {
         uint64_t was = *words[i];
         *words[i] = was + 1;
         CHECK(receive_status(&s, FROM) == ACP_E_DAMAGED && receive_status(&s, ACP_ANY) == ACP_E_DAMAGED);
-        CHECK(receive_status(&s, 1) == ACP_E_CANCELLED && pair_ring_lacks(from.actor.engine, &from.to));
-        CHECK(pair_ring_deliver_own(from.actor.lane, &from.to) == ACP_OK && *words[i] == was);
+        CHECK(receive_status(&s, 1) == ACP_E_CANCELLED && pair_ring_lacks(from.actor.engine, &from.to, MAIL_USERS));
+        CHECK(pair_ring_deliver_own(from.actor.lane, &from.to, MAIL_USERS) == ACP_OK && *words[i] == was);
     }
     numbers_come(&s, &from, 1, 1);
     sender_end(&from);
@@ -287,7 +287,7 @@ static void a_block_that_is_none(void)
     int fd = open_mailbox(&s);
     sender_start(&from, fd, 1);
     acp_envelope m = {.source = 1, .tag = 5};
-    uint64_t *block = &box_of(&s)->rings.rings[1].block;
+    uint64_t *block = &box_of(&s)->rings[MAIL_USERS].rings[1].block;
     for (uint32_t i = 0; i < sizeof rubbish / sizeof *rubbish; i++) {
         *block = rubbish[i];
         CHECK(!by_ring(&from, m, 1));
@@ -307,7 +307,7 @@ static void garbage_is_not_believed(void)
     uint64_t state = 99, damaged = 0;
     int fd = open_mailbox(&s);
     sender_start(&from, fd, 1);
-    struct pair_rings *all = &box_of(&s)->rings;
+    struct pair_rings *all = &box_of(&s)->rings[MAIL_USERS];
     for (uint32_t round = 0; round < 2000; round++) {
         struct pair_ring *ring = &all->rings[2];
         uint64_t *words = (uint64_t *)(void *)ring;
@@ -355,7 +355,7 @@ static void a_ring_needs_memory(void)
     for (uint64_t size = (uint64_t)1 << 20; size >= 8192; size /= 2)
         while (taken < 64 && heap_take(s.actor.lane, &s.actor.heap, size, &block[taken], 0) == ACP_OK)
             taken++;
-    CHECK(taken && taken < 64 && !by_ring(&from, m, 1) && !box_of(&s)->rings.rings[1].block);
+    CHECK(taken && taken < 64 && !by_ring(&from, m, 1) && !box_of(&s)->rings[MAIL_USERS].rings[1].block);
     while (taken)
         CHECK(heap_give(s.actor.lane, &s.actor.heap, &block[--taken], 0) == ACP_OK);
     for (uint64_t n = 1; n < 1000 && !ringed; n++)

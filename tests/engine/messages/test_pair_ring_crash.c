@@ -87,7 +87,7 @@ static void what_is_kept_was_before(struct stage *s, struct sender *from)
     instant = 1;
     CHECK(send_it(from, first, 2));
     at_each_store = NULL;
-    CHECK(box_of(s)->kept == 1 && pair_ring_any(&s->actor.heap));
+    CHECK(mailbox_kept(box_of(s)) == 1 && pair_ring_any(&s->actor.heap, MAIL_USERS));
     CHECK(!acp_short_look(s->actor.engine, &first, &m));
     for (uint64_t number = 1; number <= 2; number++) {
         CHECK(acp_receive(s->actor.lane, &want, NULL, &begun) == ACP_OK);
@@ -144,7 +144,7 @@ static void a_probe_that_sleeps_is_woken(struct stage *s, struct sender *from)
     want.size = UINT64_MAX;
     at_each_store = they_probe_and_bring;
     instant = 3;
-    CHECK(send_it(from, first, 1) && box_of(s)->kept == 1 && rings() > before);
+    CHECK(send_it(from, first, 1) && mailbox_kept(box_of(s)) == 1 && rings() > before);
     __atomic_fetch_sub(&box_of(s)->probing, 1, __ATOMIC_SEQ_CST);
     CHECK(acp_request_cancel(s->actor.lane, begun) == ACP_OK);
     CHECK(acp_request_end(s->actor.lane, begun, NULL) == ACP_E_CANCELLED);
@@ -171,7 +171,7 @@ static void at_the_same_time(void)
 static void release_first(struct stage *s)
 {
     struct hold hold;
-    struct pair_rings *all = &box_of(s)->rings;
+    struct pair_rings *all = &box_of(s)->rings[MAIL_USERS];
     s->sources[1].lost = s->sources[1].left = true;
     CHECK(transaction_enter(&hold, s->actor.lane, &box_of(s)->section, &s->actor.heap, ACP_FOREVER) == ACP_OK);
     pair_ring_deliver_release(&hold);
@@ -239,7 +239,7 @@ static void one_that_brings_them_dies(void)
             sender_start(&from, fd, 1);
             fill_ring(&from, m);
             fault_left = fault + 1;
-            CHECK(pair_ring_deliver_own(from.actor.lane, &from.to) == ACP_OK);
+            CHECK(pair_ring_deliver_own(from.actor.lane, &from.to, MAIL_USERS) == ACP_OK);
             _exit(0);
         }
         died = was_killed(child);
@@ -283,13 +283,13 @@ static uint64_t last_of_ring(void)
 static void they_fill(void)
 {
     struct mailbox *box = box_of(owner);
-    if (box->rings.rings[1].taken != (RING_BUSY | pair_ring_sealed(pair_ring_count(size_of(nth_of_ring(1))))))
+    if (box->rings[MAIL_USERS].rings[1].taken != (RING_BUSY | pair_ring_sealed(pair_ring_count(size_of(nth_of_ring(1))))))
         return;
-    uint64_t kept = box->kept;
+    uint64_t kept = box->kept[MAIL_USERS];
     at_each_store = NULL;
-    box->kept = 0; /* as that thread had seen it */
+    box->kept[MAIL_USERS] = 0; /* as that thread had seen it */
     by_ring(other, first, of_lines(1));
-    box->kept = kept;
+    box->kept[MAIL_USERS] = kept;
     kill(getpid(), SIGKILL);
 }
 
@@ -308,7 +308,7 @@ static void what_may_be_taken_back_is_not_overwritten(void)
         owner = &s;
         other = &from;
         at_each_store = they_fill;
-        pair_ring_deliver_own(from.actor.lane, &from.to);
+        pair_ring_deliver_own(from.actor.lane, &from.to, MAIL_USERS);
         _exit(0);
     }
     CHECK(was_killed(child));
@@ -335,7 +335,7 @@ static void what_came_last_is_not_released(void)
     for (uint32_t times = 0; times < 2; times++) {
         CHECK(transaction_enter(&hold, s.actor.lane, &box_of(&s)->section, &s.actor.heap, ACP_FOREVER) == ACP_OK);
         pair_ring_deliver_release(&hold);
-        CHECK((box_of(&s)->rings.owned == 0) == (times == 1) && s.actor.engine->mail.losses == 1);
+        CHECK((box_of(&s)->rings[MAIL_USERS].owned == 0) == (times == 1) && s.actor.engine->mail.losses == 1);
         CHECK(pair_ring_deliver_all(&hold, NULL) == ACP_OK);
         transaction_leave(&hold);
     }

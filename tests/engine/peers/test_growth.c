@@ -155,7 +155,7 @@ static void the_message_of_a_stranger(uint32_t nodes, acp_path path, bool word)
     CHECK(acp_lane_fault(lane)->rank == 2 && acp_procs(a) == (word ? 3 : 2));
     a->mail.losses = 1;
     doorbell_kick(a);
-    UNTIL(__atomic_load_n(&box_of(a)->kept, __ATOMIC_ACQUIRE) == 0);
+    UNTIL(mailbox_kept(box_of(a)) == 0);
     stop(&c);
     free(bytes);
 }

@@ -142,7 +142,7 @@ static inline uint64_t check_lists_of(const struct heap *h)
         arrivals++;
     }
     CHECK(box->arrivals.last == before && arrivals == messages);
-    CHECK(box->kept == messages && box->posted == receives && box->bytes == bytes);
+    CHECK(mailbox_kept(box) == messages && mailbox_posted(box) == receives && box->bytes == bytes);
     return messages;
 }
 

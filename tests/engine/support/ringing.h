@@ -127,8 +127,8 @@ static inline bool send_it(struct sender *s, acp_envelope m, uint64_t number)
     paint_it(data, number);
     m.size = size_of(number);
     m.note = number;
-    if (pair_ring_before(s->actor.engine, &s->to))
-        CHECK(pair_ring_deliver_own(s->actor.lane, &s->to) == ACP_OK);
+    if (pair_ring_before(s->actor.engine, &s->to, MAIL_USERS))
+        CHECK(pair_ring_deliver_own(s->actor.lane, &s->to, MAIL_USERS) == ACP_OK);
     CHECK(match_arrive(s->actor.lane, &s->to, &m, data, true, s->actor.engine->self, &l) == ACP_OK);
     if (l.open) {
         CHECK(deliver_open(s->actor.lane, &l) == ACP_OK);
@@ -195,7 +195,7 @@ static inline void receive_it(struct stage *s, struct said_all *all, acp_envelop
     bool is = any_fits(all, &want);
     want.size = UINT64_MAX;
     CHECK(acp_receive(s->actor.lane, &want, NULL, &r) == ACP_OK);
-    CHECK(acp_request_done(r) == is && !pair_ring_any(&s->actor.heap));
+    CHECK(acp_request_done(r) == is && !pair_ring_any(&s->actor.heap, MAIL_USERS));
     if (!is) {
         CHECK(acp_request_cancel(s->actor.lane, r) == ACP_OK);
         CHECK(acp_request_end(s->actor.lane, r, NULL) == ACP_E_CANCELLED);

@@ -11,12 +11,14 @@ struct flow;
 struct pair_ring;
 struct ring_line;
 
-#define EAGER_EACH 4u   /* slots of a sender, chosen by the context: it may be ahead of its receiver */
-#define EAGER_SLOTS 128u /* senders share them */
+/* Messages of users, and those of collectives: each have counts and rings of their own, so that neither wait for the
+ * other in a mailbox. */
+enum mail_class { MAIL_USERS, MAIL_COLLECTIVES, MAIL_CLASSES };
 
 /* A sender's view of its ring. */
 struct ring_sender {
     _Atomic uint32_t era; /* era of the mailbox + 1 in which the rest is valid */
+    atomic_flag busy;     /* a thread sends by it; users' messages: the interpreter lock says so */
     uint32_t pause;       /* sends until memory for a ring is requested again; 0: now */
     struct pair_ring *ring; /* NULL: another sender has it, or there is no memory */
     struct ring_line *lines;
@@ -26,7 +28,6 @@ struct ring_sender {
 };
 
 struct mail_state {
-    _Atomic uint16_t eager_seen[EAGER_SLOTS]; /* messages that went to the mailbox instead and have been seen there */
     _Atomic uint32_t ring_turn; /* the ring at which a receive from any source begins to look */
     struct flow *flows;
     uint64_t outgoing_serial;
@@ -54,8 +55,7 @@ struct mail_state {
 
 /* Of a peer. */
 struct peer_mail {
-    _Atomic uint32_t eager_stuck[EAGER_EACH]; /* claims of a slot there at the time it stayed full */
-    struct ring_sender ring; /* of this process, in the peer's mailbox */
+    struct ring_sender rings[MAIL_CLASSES]; /* of this process, in the peer's mailbox */
     _Atomic bool holds; /* blocks of the own heap are lent to it */
     _Atomic bool far; /* its heap could not be mapped: messages to it go by link */
     struct flow *flow; /* its flow; NULL: no message by link so far */
