@@ -37,6 +37,7 @@ def fill(folder, resets):
     with acp.init():
         for _ in range(int(resets)):
             acp.reset((acp.rank() + 1) % acp.procs())
+        pids = acp.allgather(os.getpid())  # the ring for it stays in the heap
         if acp.rank() == 0:
             vector = acp.Vector(np.float64, rank=1)
             vector.extend(np.arange(5000.0))
@@ -63,13 +64,11 @@ def fill(folder, resets):
                     type(k).__name__: k.ga
                     for k in (vector, texts, deque, counter, counts, numbers, bag, area)
                 },
-                "pids": acp.allgather(os.getpid()),
+                "pids": pids,
             }
             unfinished = folder / "unfinished"
             unfinished.write_text(json.dumps(told))
             unfinished.rename(folder / "told")
-        else:
-            acp.allgather(os.getpid())
         launch.until((folder / "seen").exists)
         acp.sync()
 

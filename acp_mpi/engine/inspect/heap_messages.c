@@ -1,4 +1,4 @@
-/* Which blocks of a heap belong to its mailbox: slabs, and the bytes of long messages. */
+/* Which blocks of a heap belong to its mailbox: slabs, rings, and the bytes of long messages. */
 #include "inspect/heap_messages.h"
 #include "inspect/heap_containers.h"
 #include "inspect/heap_walk.h"
@@ -41,6 +41,8 @@ void heap_messages_all(struct survey_tiles *t)
     for (uint32_t i = 0; i < MAIL_SPARES; i++)
         if (box->entries[i].state != ENTRY_FREE && box->entries[i].block)
             heap_walk_use(t, box->entries[i].block, USE_MESSAGES);
+    for (uint32_t i = 0; i < MAIL_CLASSES * RING_SENDERS; i++)
+        heap_walk_use(t, box->rings[i / RING_SENDERS].rings[i % RING_SENDERS].block, USE_MESSAGES);
     t->there = false;
     while (slab && steps++ <= t->count && own_slab(t, slab, &slab))
         continue;
