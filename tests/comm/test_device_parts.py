@@ -199,7 +199,6 @@ def test_it_starts_behind_the_stream_of_its_array():
         if sending is not None:
             sending.wait()
     acp.sync()
-    tensor.free()
 
 
 @pytest.mark.parametrize("send", [acp.send, lambda *to: acp.isend(*to).wait()])
