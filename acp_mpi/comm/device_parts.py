@@ -127,6 +127,7 @@ class Leaving:
                 self._rest(rooms, head, place, None, None)
             except Exception as error:
                 self.failure = error
+            del rooms.side  # the program may free its memory once it is told
             with suppress(Exception):  # the job may have ended
                 _engine.transfer_isend(self._function, b"", *told)
 

@@ -198,6 +198,7 @@ def test_it_starts_behind_the_stream_of_its_array():
         assert (acp.recv(source=left()) == value).all()
         if sending is not None:
             sending.wait()
+    tensor.free()  # who has sent it has let go of it
     acp.sync()
 
 

@@ -1,8 +1,8 @@
 /* An end of a channel: slots of the ring, and the turn of threads. Between processes of a node both ends use the ring by
  * load and store; else slots travel as frames (channel_notes.c). */
 #include "channels/channel.h"
-#include "channels/channel_direct.h"
 #include "base/stream_copy.h"
+#include "channels/channel_direct.h"
 #include "channels/channel_notes.h"
 #include "channels/channel_queue.h"
 #include "core/membarrier.h"
@@ -154,12 +154,12 @@ bool acp_channel_is_far(const acp_channel *c)
     return c->way == CHANNEL_FAR;
 }
 
-/* Messages that have been sent and not given back. */
 bool channel_stirs(acp_channel *c, struct channel_ring *ring)
 {
     return ring && (c->shape.sends ? has_free_slot(c, ring) : has_message(c, ring));
 }
 
+/* Messages that have been sent and not given back. */
 uint64_t channel_out_of(acp_channel *c)
 {
     uint64_t next = atomic_load(&c->next), taken = atomic_load(&c->taken);

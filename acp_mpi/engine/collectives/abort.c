@@ -134,7 +134,8 @@ int abort_scan(acp_lane *lane, acp_collective *c)
     int rc = transaction_enter(&hold, lane, &box->section, h, mail_match_patience(lane));
     if (rc != ACP_OK)
         return rc;
-    pair_ring_deliver_all(&hold, NULL); /* it may have no receive posted, but sends that wait for memory */
+    /* A posted receive has brought them, but this may only wait to send. What cannot be brought now is the next time. */
+    pair_ring_deliver_all(&hold, MAIL_COLLECTIVES, NULL);
     acp_envelope astray = {.source = ACP_ANY};
     struct mailbox_walk walk = {0};
     const struct mail_entry *l;

@@ -239,11 +239,11 @@ bool pair_ring_put(acp_lane *lane, struct peer *to, const acp_envelope *m, const
     enum mail_class class = mailbox_class(m->context);
     if (class == MAIL_USERS)
         return lane->index == LANE_CALLER && ring_put(lane, to, class, m, data);
-    atomic_flag *busy = &to->mail.rings[class].busy;
-    if (lane->index == LANE_LEADER || atomic_flag_test_and_set_explicit(busy, memory_order_acquire))
+    _Atomic bool *busy = &to->mail.rings[class].busy;
+    if (lane->index == LANE_LEADER || atomic_exchange_explicit(busy, true, memory_order_acquire))
         return false;
     bool is = ring_put(lane, to, class, m, data);
-    atomic_flag_clear_explicit(busy, memory_order_release);
+    atomic_store_explicit(busy, false, memory_order_release);
     return is;
 }
 

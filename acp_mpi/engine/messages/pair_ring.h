@@ -102,8 +102,8 @@ static inline uint64_t pair_ring_owned(const struct pair_rings *all) /* whatever
 
 enum ring_state { RING_EMPTY, RING_FULL, RING_DAMAGED };
 
-/* True: it is in the ring. One thread at a time sends by it: that of users' messages has the interpreter lock and its
- * lane. */
+/* True: it is in the ring. A ring has one sender at a time. Messages of users: the thread with the interpreter lock, by the
+ * lane of that; of collectives: false while another thread sends one. */
 bool pair_ring_put(acp_lane *lane, struct peer *to, const acp_envelope *m, const void *data);
 struct ring_line *pair_ring_lines(const struct heap *h, const struct pair_ring *ring); /* NULL: there are none */
 /* Does a message begin there? As long as it is not taken it stays. */

@@ -158,7 +158,7 @@ static bool may_come_from(const acp_envelope *want, uint32_t place)
     return want->source == ACP_ANY || (uint64_t)want->source % RING_SENDERS == place;
 }
 
-static int deliver_class(struct hold *hold, enum mail_class class, const acp_envelope *want)
+int pair_ring_deliver_all(struct hold *hold, enum mail_class class, const acp_envelope *want)
 {
     acp_engine *e = hold->lane->engine;
     struct pair_rings *all = &mailbox_of(hold->heap)->rings[class];
@@ -176,16 +176,6 @@ static int deliver_class(struct hold *hold, enum mail_class class, const acp_env
             pass_over(ring, lines);
         }
     }
-    return rc;
-}
-
-int pair_ring_deliver_all(struct hold *hold, const acp_envelope *want)
-{
-    if (want)
-        return deliver_class(hold, mailbox_class(want->context), want);
-    int rc = ACP_OK;
-    for (uint32_t class = 0; class < MAIL_CLASSES && rc == ACP_OK; class++)
-        rc = deliver_class(hold, class, NULL);
     return rc;
 }
 
@@ -217,12 +207,11 @@ static bool release(struct hold *hold, struct pair_rings *all, uint32_t i)
     return true;
 }
 
-void pair_ring_deliver_release(struct hold *hold)
+void pair_ring_deliver_release(struct hold *hold, enum mail_class class)
 {
     acp_engine *e = hold->lane->engine;
-    for (uint32_t n = 0; n < MAIL_CLASSES * RING_SENDERS; n++) {
-        struct pair_rings *all = &mailbox_of(hold->heap)->rings[n / RING_SENDERS];
-        uint32_t i = n % RING_SENDERS;
+    struct pair_rings *all = &mailbox_of(hold->heap)->rings[class];
+    for (uint32_t i = 0; i < RING_SENDERS; i++) {
         uint64_t rank = __atomic_load_n(&all->rings[i].owner, __ATOMIC_RELAXED) - 1;
         const struct peer *p = rank < e->procs ? peer_known(e, rank_slot_of(e, (uint32_t)rank)) : NULL;
         if (p && sender_is_gone(p) && !release(hold, all, i))

@@ -35,7 +35,7 @@ static int look(acp_lane *lane, const acp_envelope *want, acp_envelope *found, u
     int rc = transaction_enter(&hold, lane, &mailbox_of(h)->section, h, patience_ns);
     if (rc != ACP_OK)
         return rc;
-    if ((rc = pair_ring_deliver_all(&hold, want)) != ACP_OK) {
+    if ((rc = pair_ring_deliver_all(&hold, class, want)) != ACP_OK) {
         transaction_leave(&hold);
         return rc;
     }

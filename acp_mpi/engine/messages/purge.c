@@ -62,11 +62,13 @@ static void mail_bury(acp_lane *lane)
         return;
     if (!sender_heap_reclaim(lane, h))
         e->mail.losses = 1;
-    int rc = pair_ring_deliver_all(&hold, NULL);
-    if (rc == ACP_OK)
-        pair_ring_deliver_release(&hold);
-    else if (rc != ACP_E_DAMAGED) /* which no other look mends */
-        e->mail.losses = 1;
+    for (uint32_t class = 0; class < MAIL_CLASSES; class++) {
+        int rc = pair_ring_deliver_all(&hold, class, NULL);
+        if (rc == ACP_OK)
+            pair_ring_deliver_release(&hold, class);
+        else if (rc != ACP_E_DAMAGED) /* which no other look mends */
+            e->mail.losses = 1;
+    }
     const acp_request *unwanted = e->mail.unwanted;
     struct mailbox_walk walk = {0};
     uint64_t next;

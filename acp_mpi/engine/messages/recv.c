@@ -88,13 +88,14 @@ static void ask_for_bytes(acp_engine *e, const acp_request *r)
 /* Also matches a message put into a ring before its sender could see the receive. */
 static int match_all(struct hold *hold, acp_request *r, const acp_envelope *want)
 {
-    int rc = pair_ring_deliver_all(hold, want);
+    enum mail_class class = mailbox_class(want->context);
+    int rc = pair_ring_deliver_all(hold, class, want);
     if (rc == ACP_OK)
         rc = match(hold, r, want);
     if (rc != ACP_OK || mailbox_entry_state(r->entry) != ENTRY_POSTED)
         return rc;
     atomic_thread_fence(memory_order_seq_cst);
-    rc = pair_ring_deliver_all(hold, want);
+    rc = pair_ring_deliver_all(hold, class, want);
     if (likely(rc == ACP_OK) || mailbox_entry_state(r->entry) != ENTRY_POSTED)
         return ACP_OK;
     transaction_begin(hold);

@@ -1,5 +1,7 @@
 /* Collectives whose members die, end in order or close: whoever depends on them hears of it. */
 #include "cluster/collecting.h"
+#include "collectives/abort.h"
+#include "collectives/schedule.h"
 #include "core/engine_state.h"
 #include "core/state/peer.h"
 #include "peers/peer.h"
@@ -128,6 +130,27 @@ static void closed_under_a_waiter(void)
     }
 }
 
+/* Rank 0 waits only to send. The message of another call lies in a ring, for no receive of it has brought that. */
+static void a_ring_tells_of_another_call(void)
+{
+    struct cluster c;
+    struct script s;
+    uint64_t value = 1;
+    cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    script_begin(&s, 2, -1, 0);
+    script_send(&s, 1, IN, 0, sizeof value);
+    s.buffers[IN] = &value;
+    acp_collective *one = begin(c.engines[0], &s, 900);
+    acp_lane *lane = acp_engine_lane(c.engines[0]);
+    CHECK(abort_scan(lane, one) == ACP_OK && one->status == ACP_OK);
+    acp_envelope other = {.context = one->context, .size = sizeof value,
+                          .note = one->note ^ (uint64_t)1 << ACP_NOTE_CALL_AT};
+    CHECK(acp_send_short(acp_engine_lane(c.engines[1]), 0, &other, &value));
+    CHECK(abort_scan(lane, one) == ACP_OK && one->status == ACP_E_MISMATCH && one->rank == 1);
+    acp_collective_end(one);
+    cluster_stop(&c);
+}
+
 /* A rank is lost: they do not meet again. */
 static void close_all(struct cluster *c, uint32_t open)
 {
@@ -150,5 +173,6 @@ int main(void)
         close_all(&c, 2);
     }
     closed_under_a_waiter();
+    a_ring_tells_of_another_call();
     return 0;
 }

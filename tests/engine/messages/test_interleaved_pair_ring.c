@@ -148,7 +148,7 @@ static void clear(void)
 {
     struct hold hold;
     transaction_enter(&hold, &receiver.lanes[LANE_LEADER], NULL, &heap, 0);
-    MUST(pair_ring_deliver_all(&hold, &want) == ACP_OK);
+    MUST(pair_ring_deliver_all(&hold, MAIL_USERS, &want) == ACP_OK);
     transaction_leave(&hold);
 }
 
@@ -157,10 +157,10 @@ static void post(void)
 {
     struct hold hold;
     transaction_enter(&hold, &receiver.lanes[LANE_CALLER], NULL, &heap, 0);
-    MUST(pair_ring_deliver_all(&hold, &want) == ACP_OK);
+    MUST(pair_ring_deliver_all(&hold, MAIL_USERS, &want) == ACP_OK);
     __atomic_store_n(&box->posted[MAIL_USERS], 1, __ATOMIC_RELEASE);
     atomic_thread_fence(memory_order_seq_cst);
-    MUST(pair_ring_deliver_all(&hold, &want) == ACP_OK);
+    MUST(pair_ring_deliver_all(&hold, MAIL_USERS, &want) == ACP_OK);
     transaction_leave(&hold);
 }
 

@@ -187,7 +187,7 @@ static void receive_is_told(struct stage *s, struct sender *from)
     struct hold hold;
     (void)from;
     CHECK(transaction_enter(&hold, s->actor.lane, &box_of(s)->section, &s->actor.heap, ACP_FOREVER) == ACP_OK);
-    CHECK(pair_ring_deliver_all(&hold, NULL) == ACP_E_DAMAGED);
+    CHECK(pair_ring_deliver_all(&hold, MAIL_USERS, NULL) == ACP_E_DAMAGED);
     transaction_leave(&hold);
     CHECK(receive_status(s, ACP_ANY) == ACP_E_DAMAGED && mailbox_posted(box_of(s)) == 0);
 }

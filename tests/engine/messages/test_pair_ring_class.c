@@ -45,11 +45,11 @@ static void a_ring_of_collectives_has_one_sender(void)
     struct sender from;
     int fd = open_mailbox(&s);
     sender_start(&from, fd, FROM);
-    atomic_flag *busy = &from.to.mail.rings[MAIL_COLLECTIVES].busy;
-    CHECK(!atomic_flag_test_and_set(busy) && !by_ring(&from, m, 1) && atomic_flag_test_and_set(busy));
-    atomic_flag_clear(busy);
-    CHECK(by_ring(&from, m, 1) && !atomic_flag_test_and_set(busy));
-    atomic_flag_clear(busy);
+    _Atomic bool *busy = &from.to.mail.rings[MAIL_COLLECTIVES].busy;
+    *busy = true;
+    CHECK(!by_ring(&from, m, 1) && *busy);
+    *busy = false;
+    CHECK(by_ring(&from, m, 1) && !*busy);
     from.actor.lane->index = LANE_LEADER;
     CHECK(!by_ring(&from, m, 1));
     sender_end(&from);

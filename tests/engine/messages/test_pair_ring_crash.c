@@ -174,7 +174,7 @@ static void release_first(struct stage *s)
     struct pair_rings *all = &box_of(s)->rings[MAIL_USERS];
     s->sources[1].lost = s->sources[1].left = true;
     CHECK(transaction_enter(&hold, s->actor.lane, &box_of(s)->section, &s->actor.heap, ACP_FOREVER) == ACP_OK);
-    pair_ring_deliver_release(&hold);
+    pair_ring_deliver_release(&hold, MAIL_USERS);
     transaction_leave(&hold);
     CHECK(all->owned == 0 && all->rings[1].owner == 0 && !all->rings[1].lines && !all->rings[1].block);
     s->sources[1].lost = s->sources[1].left = false;
@@ -334,9 +334,9 @@ static void what_came_last_is_not_released(void)
     s.sources[1].lost = s.sources[1].left = true;
     for (uint32_t times = 0; times < 2; times++) {
         CHECK(transaction_enter(&hold, s.actor.lane, &box_of(&s)->section, &s.actor.heap, ACP_FOREVER) == ACP_OK);
-        pair_ring_deliver_release(&hold);
+        pair_ring_deliver_release(&hold, MAIL_USERS);
         CHECK((box_of(&s)->rings[MAIL_USERS].owned == 0) == (times == 1) && s.actor.engine->mail.losses == 1);
-        CHECK(pair_ring_deliver_all(&hold, NULL) == ACP_OK);
+        CHECK(pair_ring_deliver_all(&hold, MAIL_USERS, NULL) == ACP_OK);
         transaction_leave(&hold);
     }
     CHECK(acp_receive(s.actor.lane, &want, NULL, &r) == ACP_OK && end_of(&s, r).note == 1);

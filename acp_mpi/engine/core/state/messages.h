@@ -11,14 +11,14 @@ struct flow;
 struct pair_ring;
 struct ring_line;
 
-/* Messages of users, and those of collectives: each have counts and rings of their own, so that neither wait for the
- * other in a mailbox. */
+/* A mailbox has counts and rings for messages of users, and others for those of collectives, so that neither class holds
+ * up the other. */
 enum mail_class { MAIL_USERS, MAIL_COLLECTIVES, MAIL_CLASSES };
 
 /* A sender's view of its ring. */
 struct ring_sender {
     _Atomic uint32_t era; /* era of the mailbox + 1 in which the rest is valid */
-    atomic_flag busy;     /* a thread sends by it; users' messages: the interpreter lock says so */
+    _Atomic bool busy;    /* a thread sends a message of a collective; users' are sent with the interpreter lock */
     uint32_t pause;       /* sends until memory for a ring is requested again; 0: now */
     struct pair_ring *ring; /* NULL: another sender has it, or there is no memory */
     struct ring_line *lines;
