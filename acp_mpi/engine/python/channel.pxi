@@ -115,7 +115,7 @@ cdef class Channel:
             if parts is not None:
                 acp_engine_enter(e)
                 try:
-                    self.push_parts(parts, limit)
+                    channel_push_parts(self, parts, limit)
                 finally:
                     parts.end()
                     acp_engine_exit(e)
@@ -125,79 +125,12 @@ cdef class Channel:
             if p.size > self.size or p.size > SMALL or acp_channel_send_short(self.end, p.data, p.size) != ACP_OK:
                 acp_engine_enter(e)
                 try:
-                    self.push(p.data, p.size, limit)
+                    channel_push(self, p.data, p.size, limit)
                 finally:
                     acp_engine_exit(e)
         finally:
             unpack_nothing(&p)
             del keeper
-
-    cdef int push(self, const char *data, uint64_t n, int64_t limit) except -1:
-        cdef int64_t end = end_of(limit) if limit else 0
-        cdef int rc = self.open_slot(limit)
-        if n >= ACP_CHANNEL_LONG and not acp_channel_is_far(self.end):
-            with nogil:
-                rc = acp_channel_send_into(self.end, data, n)
-            if rc != ACP_E_HANDLE:
-                acp_channel_give_turn(self.end)
-                return self.failed("send", rc)
-        rc = self.push_pieces(data, n, n, True, limit, end)
-        acp_channel_give_turn(self.end)
-        return self.failed("send", rc)
-
-    cdef int push_parts(self, object parts, int64_t limit) except -1:
-        # Of one message, as they leave a device.
-        cdef int64_t end = end_of(limit) if limit else 0
-        cdef uint64_t left = parts.side[2], n
-        cdef int rc = self.open_slot(limit)
-        cdef bint first = True
-        try:
-            for room, size in parts.each():
-                n = size
-                rc = self.push_pieces(<char *>(<Block>room).memory, n, left, first, limit, end)
-                parts.back(room)
-                left -= n
-                first = False
-                if rc != ACP_OK:
-                    break
-        finally:
-            acp_channel_give_turn(self.end)
-        return self.failed("send", rc)
-
-    cdef int open_slot(self, int64_t limit) except -1:
-        # A free one; and the turn.
-        cdef int rc = acp_channel_open(self.end, ACP_CHANNEL_GLANCE if limit else 0)
-        if rc == ACP_E_TIMEOUT and limit:
-            with nogil:
-                rc = acp_channel_open(self.end, limit)
-        return self.failed("send", rc)
-
-    cdef int push_pieces(self, const char *data, uint64_t n, uint64_t rest, bint first, int64_t limit, int64_t end):
-        # The next `n` bytes of a message of which `rest` are to come.
-        cdef uint64_t at = 0, part
-        cdef int rc = ACP_OK
-        cdef bint far = acp_channel_is_far(self.end)
-        while True:
-            if not first:
-                rc = acp_channel_await(self.end, ACP_CHANNEL_READY, 0)
-                if rc == ACP_E_TIMEOUT and limit:
-                    limit = left_until(end)
-                    with nogil:
-                        rc = acp_channel_await(self.end, ACP_CHANNEL_READY, limit)
-                if rc != ACP_OK:
-                    return rc
-            part = min(self.size, n - at)
-            if far:
-                limit = left_until(end) if limit else 0
-            if far or part > SMALL:
-                with nogil:
-                    rc = acp_channel_commit(self.end, data + at, part, rest - at, first, limit)
-            else:
-                rc = acp_channel_commit(self.end, data + at, part, rest - at, first, limit)
-            first = False
-            at += part
-            if at >= n or rc != ACP_OK:
-                return rc
 
     def isend(self, x) -> Request[None]:
         """Begin to send as `send` does; return a Request: its `wait()` returns once the bytes are in the ring.
@@ -244,68 +177,6 @@ cdef class Channel:
 
     # --- receiving
 
-    cdef int gather(self, str function, int64_t limit, acp_piece *p, Py_buffer *into=NULL,
-                    object finish=None) except -1:
-        # The next message, with the turn: True: whole in its slot, or in the buffer; False: it was longer than a slot, and
-        # is in `gathered`.
-        cdef int64_t end = end_of(limit) if limit else 0
-        cdef bint long_one = into != NULL and <uint64_t>into.len >= ACP_CHANNEL_LONG
-        if finish is not None and long_one:  # in pieces, if its parts may go to a device meanwhile
-            long_one = mail_payload().filling(function, finish, into.len, self.size) is None
-        cdef int rc
-        self.demand(function, False)
-        rc = acp_channel_take(self.end, ACP_CHANNEL_GLANCE if limit and not long_one else 0, p)
-        if rc == ACP_E_TIMEOUT and limit:
-            with nogil:
-                if long_one:
-                    rc = acp_channel_take_into(self.end, into.buf, into.len, limit, p)
-                else:
-                    rc = acp_channel_take(self.end, limit, p)
-        self.failed(function, rc)
-        self.half = False
-        try:
-            while True:
-                if p.first and (p.rest <= self.size or (long_one and p.data == into.buf)):
-                    self.gathered = None
-                    return True
-                self.add_piece(function, p, finish)
-                if self.gathered is not None and self.filled == <uint64_t>len(self.gathered):
-                    return False
-                rc = acp_channel_take_next(self.end, 0, p)
-                if rc == ACP_E_TIMEOUT and limit:
-                    limit = left_until(end)
-                    with nogil:
-                        rc = acp_channel_take_next(self.end, limit, p)
-                self.failed(function, rc)
-        except BaseException:
-            whole, self.gathered = self.gathered, None
-            try:
-                if whole is not None:
-                    self.gathered = whole if type(whole) is bytearray else whole.kept()
-            finally:
-                self.half = self.gathered is not None
-                acp_channel_give_turn(self.end)
-            raise
-
-    cdef int add_piece(self, str function, acp_piece *p, object finish) except -1:
-        # Pieces of a message whose sender has given up, and begun another, are dropped.
-        try:
-            if p.first:
-                self.gathered, self.filled = None, 0
-                if finish is not None:
-                    self.gathered = mail_payload().filling(function, finish, p.rest, self.size)
-                if self.gathered is None:
-                    self.gathered = bytearray(p.rest)
-            if self.gathered is not None and len(self.gathered) - self.filled == p.rest:
-                if type(self.gathered) is bytearray:
-                    copy_bytes(PyByteArray_AS_STRING(self.gathered) + self.filled, p.data, p.size)
-                else:
-                    self.gathered.add(PyMemoryView_FromMemory(<char *>p.data, p.size, PyBUF_READ))
-                self.filled += p.size
-        finally:
-            acp_channel_release(self.end, p.number)
-        return 0
-
     cdef object place_for(self, str function, object buffer, Py_buffer *view):
         if self.elements.kind == PICKLED:
             raise TypeError(f"{function}: this channel carries pickled objects; receive by recv() without a buffer")
@@ -346,7 +217,7 @@ cdef class Channel:
         if buffer is not None:
             finish = self.place_for("recv", buffer, &view)
         try:
-            whole = self.gather("recv", limit, &p, &view if buffer is not None else NULL, finish)
+            whole = channel_gather(self, "recv", limit, &p, &view if buffer is not None else NULL, finish)
             try:
                 if not whole and type(self.gathered) is not bytearray:
                     self.gathered.finish()
@@ -377,7 +248,7 @@ cdef class Channel:
     cdef object next_view(self, str function, int64_t limit):
         cdef acp_piece p
         cdef Slot slot
-        cdef bint whole = self.gather(function, limit, &p)
+        cdef bint whole = channel_gather(self, function, limit, &p)
         try:
             if not whole or self.elements.kind == PICKLED or p.rest == 0:
                 try:
