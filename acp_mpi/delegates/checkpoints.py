@@ -11,7 +11,7 @@ import os
 import zlib
 from typing import Any
 
-from acp_mpi.delegates.files import pieces, take_place, write_all
+from acp_mpi.delegates.disk import given_or_there, take_place, write_all
 from acp_mpi.delegates.generations import DATA, MANIFEST, Share, describe, prune, write_manifest
 from acp_mpi.engine import _engine
 from acp_mpi.errors import PeerLostError
@@ -49,8 +49,7 @@ class _Generation:
         for i, item in enumerate(share.items):
             begin, crc = self._size, 0
             self._size += item.nbytes
-            there = pieces(item.ga, item.nbytes, read=True) if data is None else [(0, data[i])]
-            for at, piece in there:
+            for at, piece in given_or_there(None if data is None else data[i], item):
                 write_all(self._descriptor, piece, begin + at)
                 crc = zlib.crc32(piece, crc)
             held[item.name] = describe(item, begin, crc)

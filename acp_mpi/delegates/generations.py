@@ -18,7 +18,7 @@ from collections import defaultdict
 from math import prod
 from typing import Any, NamedTuple
 
-from acp_mpi.delegates.files import let_go, opened, pieces, read_all
+from acp_mpi.delegates.disk import let_go, opened, pieces, read_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -251,19 +251,20 @@ def fill(folder: str, key: Key, place: int, count: int, items: list[Item]) -> No
             with open(path, "rb", buffering=0) as file:
                 for at, piece in pieces(item.ga + offset, nbytes, read=False):
                     read_all(file.fileno(), piece, begin + at, path)
-    _keep(folder, {whole.key.stem for whole in rest})
+    _keep(folder, _files(folder), {whole.key.stem for whole in rest})
 
 
 def prune(folder: str, job: str) -> None:
     """Remove all but the two newest generations, and what this job still writes."""
+    there = _files(folder)  # before the look at what is whole: nothing begun later is touched
     found = wholes(folder)
     newest = max((whole.key.number for whole in found if whole.key.job == job), default=-1)
     kept = {whole.key.stem for whole in found[:_KEPT]}
-    for stem in {stem for _, stem in _files(folder)}:
+    for stem in {stem for _, stem in there}:
         _, whose, number = stem.rsplit("-", 2)
         if whose == job[:8] and int(number) > newest:
             kept.add(stem)
-    _keep(folder, kept)
+    _keep(folder, there, kept)
 
 
 def _files(folder: str) -> list[tuple[str, str]]:
@@ -272,8 +273,9 @@ def _files(folder: str) -> list[tuple[str, str]]:
     return [(name, it[1]) for name in names if (it := _NAME.fullmatch(name))]
 
 
-def _keep(folder: str, stems: Container[str]) -> None:
-    paths = [os.path.join(folder, name) for name, stem in _files(folder) if stem not in stems]
+def _keep(folder: str, files: list[tuple[str, str]], stems: Container[str]) -> None:
+    """Remove those of the files that have none of the stems."""
+    paths = [os.path.join(folder, name) for name, stem in files if stem not in stems]
     removed = opened(paths)
     for path in paths:
         with contextlib.suppress(FileNotFoundError):  # another delegate has been faster

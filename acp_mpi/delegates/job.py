@@ -44,3 +44,10 @@ class Job:
     def size(self) -> int:
         """Bytes of what may be copied."""
         return sum(part.nbytes for part in self.source)
+
+
+class Nobody:
+    """Who commands what no rank does."""
+
+    def answer(self, number: int, kind: int, x: Any) -> None:
+        """Do nothing: nobody hears it."""

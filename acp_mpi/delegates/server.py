@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 
 from acp_mpi.delegates.commands import WAITS, Commands, with_path
 from acp_mpi.delegates.frames import COPIED, DONE, FAILED, portable
-from acp_mpi.delegates.job import Job
+from acp_mpi.delegates.job import Job, Nobody
 from acp_mpi.delegates.meetings import Call, Meeting, Meetings, Work, first_dead
 from acp_mpi.delegates.nodes import Errand, Nodes
 from acp_mpi.delegates.rings import Rings
@@ -350,7 +350,7 @@ class Server:
                 elif job.name == "across":
                     self._over(job)
         for path in paths:
-            self.command(_Nobody(), 0, ("drop", None, (path, client)))
+            self.command(Nobody(), 0, ("drop", None, (path, client)))
 
     def meet(self, rank: int) -> None:
         """Note that a rank may give commands, again perhaps."""
@@ -366,7 +366,7 @@ class Server:
             self._give_up(meeting)
         self._queue("nodes", Errand(partial(self.nodes.lose, rank, why)))
         for folder in folders:
-            self.command(_Nobody(), 0, ("abandon", None, (folder, rank, why)))
+            self.command(Nobody(), 0, ("abandon", None, (folder, rank, why)))
 
     def part_from_other(self, other: Any) -> None:
         """Give up what is under way with it, and with the ranks of its node."""
@@ -394,10 +394,3 @@ class Server:
 @lru_cache(1024)
 def _planned(plan: bytes) -> Call:
     return Call(*pickle.loads(plan))
-
-
-class _Nobody:
-    """Who commands what no rank does."""
-
-    def answer(self, number: int, kind: int, x: Any) -> None:
-        pass
