@@ -101,7 +101,7 @@ class Nodes:
                 continue
             membership.learn_of_newcomers()
             if living_delegate(node) in (None, rank):
-                raise lost(call.kind, f"the delegate of a node, rank {rank},", "has ended")
+                raise lost(call.kind, f"the delegate of a node, rank {rank}", "has ended")
             self._ended.pop(node, None)
 
     def release(self, job: Job) -> None:
@@ -167,7 +167,7 @@ class Nodes:
                 self._ended[node] = other.rank
             over = [self._sent.pop(at) for at in [*self._sent] if at[0] is other]
         for away in over:
-            self._give_up(away, f"the delegate of its node, rank {other.rank},")
+            self._give_up(away, f"the delegate of its node, rank {other.rank}")
         return node if last else None
 
     def lose(self, rank: int, why: str) -> None:

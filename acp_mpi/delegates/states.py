@@ -82,10 +82,11 @@ def _together(act: Callable[[], Any]) -> list[Any]:
     except Exception as caught:
         error = caught
     text = None if error is None else f"{type(error).__name__}: {error}"
-    said = acp.allgather((result, text))
+    ranks = acp.ranks()
+    said = acp.allgather((result, text), ranks=ranks)
     if error is not None:
         raise error
-    for rank, (_, failure) in zip(acp.ranks(), said, strict=True):
+    for rank, (_, failure) in zip(ranks, said, strict=True):
         if failure is not None:
             raise Error(f"restore: rank {rank} has met {failure}")
     return [each for each, _ in said]

@@ -351,11 +351,13 @@ def lose_a_rank(folder):
     acp.refresh()
     d.checkpoint(folder, x, 3).wait(PATIENCE)  # of those that are left
     assert d.restore(folder, x) == 3
+    print("restored", flush=True)
     acp.finalize()
 
 
 def test_a_rank_is_killed_before_it_gives_its_share(start, tmp_path):
     job = start([*launch.mpiexec(3, survive=True), *launch.program(lose_a_rank, tmp_path / "kept")])
     job.wait()
+    assert job.output.count("restored") == 2, job.output
     names = sorted(name.partition("-")[0] for name in os.listdir(tmp_path / "kept"))
     assert names == ["1", "1", "3", "3"], job.output
