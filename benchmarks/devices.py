@@ -15,6 +15,9 @@ from program import main
 JOBS = [
     Job("exchange", "8 B to 16 MiB to each other, direct and staged", 2, "rows.device_exchange"),
     Job("messages", "4 to 64 MiB by send and recv, in parts", 2, "rows.device_messages"),
+    Job(
+        "collectives", "1 to 64 MiB by bcast, allreduce and alltoall", 2, "rows.device_collectives"
+    ),
     Job("owner", "memory that only its owner reaches", 2, "rows.device_owner"),
     Job("none", "what a program without device memory pays for it", 2, "rows.device_none"),
     Job("busy", "the owner of the memory computes meanwhile", 2, "rows.device_busy"),

@@ -49,6 +49,8 @@ ALLTOALL_BRUCK = 256
 REDUCE_SCATTER_ORDERED = 256 << 10
 
 CHAIN_PIECE = 1 << 20
+WINDOW = 4 << 20  # bytes of a fold that are carried out at a time, or this for each member:
+MEMBER_WINDOW = 1 << 20
 FEW = 8  # number of members up to which straight messages are as good as any tree
 
 
@@ -56,6 +58,16 @@ def even(count: int, pieces: int) -> list[int]:
     """Divide `count` elements into `pieces`, the first ones one longer."""
     size, more = divmod(count, pieces)
     return [size + 1] * more + [size] * (pieces - more)
+
+
+def windows(n: int, count: int, width: int, commutes: bool) -> list[int]:
+    """Divide a long fold into some that follow one another, so that their buffers are short.
+
+    Their memory is at hand, and in the caches; that of a long one would be new for each call.
+    """
+    window = max(WINDOW, n * MEMBER_WINDOW)
+    long = n > 1 and commutes and count * width > 2 * window
+    return even(count, -(-count * width // window)) if long else [count]
 
 
 def _alike(rounds: Rounds, sizes: Sequence[int], *buffers: int) -> Paper:

@@ -32,9 +32,9 @@ class Farewell:
         if error is None or isinstance(error, GeneratorExit) or team.over:
             return
 
-        def write() -> Paper:
+        def write() -> list[Paper]:
             others = range(len(team.ranks))
-            return [[send(i, place(TMP, 0, 0)) for i in others if i != team.me]], {}
+            return [([[send(i, place(TMP, 0, 0)) for i in others if i != team.me]], {})]
 
         plan = plan_of(team, "barrier", "farewell", None, write)
         lost = error.rank if isinstance(error, PeerLostError) else None

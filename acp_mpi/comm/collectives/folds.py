@@ -52,18 +52,20 @@ def carried(
     assert known is not None
     count, width, divides = known.count, known.width, folding.divides
 
-    def write() -> Paper:
+    def write() -> list[Paper]:
         n, r = team.n, team.me
         if team.other:
             sizes = taken if kind == "reduce_scatter" else [count]
-            return choice.between_groups(kind, (team.own, team.other), r, top or 0, [count], sizes)
-        if kind == "allreduce":
-            return choice.allreduce(n, r, count, width, divides)
-        if kind == "reduce":
-            return choice.reduce(n, r, top or 0, count, width, divides)
+            sides = team.own, team.other
+            return [choice.between_groups(kind, sides, r, top or 0, [count], sizes)]
         if kind == "reduce_scatter":
-            return choice.reduce_scatter(n, r, taken, width, divides)
-        return choice.scan(n, r, count, kind == "exscan")
+            return [choice.reduce_scatter(n, r, taken, width, divides)]
+        parts = choice.windows(n, count, width, divides)
+        if kind == "allreduce":
+            return [choice.allreduce(n, r, part, width, divides) for part in parts]
+        if kind == "reduce":
+            return [choice.reduce(n, r, top or 0, part, width, divides) for part in parts]
+        return [choice.scan(n, r, part, kind == "exscan") for part in parts]
 
     alike: Any = (known.kind, count, folding.name, divides)
     alone = None

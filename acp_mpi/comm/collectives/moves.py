@@ -53,13 +53,12 @@ def bcast(
             memoryview(data.memory).cast("B")[:] = memoryview(given.memory).cast("B")
     size = data.size
 
-    def write() -> Paper:
+    def write() -> list[Paper]:
         if team.other:
-            return choice.between_groups(
-                "bcast", (team.own, team.other), team.me, top, [size], [size]
-            )
+            sides = team.own, team.other
+            return [choice.between_groups("bcast", sides, team.me, top, [size], [size])]
         paper = choice.bcast(team.n, team.me, top, size, 1)
-        return choice.met(team.n, team.me, top, paper) if meets else paper
+        return [choice.met(team.n, team.me, top, paper) if meets else paper]
 
     alike = size, team.ranks[top]
     plan = plan_of(team, "bcast", alike, meets, write, pickled=pickled, code=data.code)
@@ -90,7 +89,7 @@ def _moved(
     codes = [each.code for each in (given, wanted) if each is not None]
     gives, takes = sizes
 
-    def write() -> Paper:
+    def paper() -> Paper:
         n, r = team.n, team.me
         if team.other:
             return choice.between_groups(kind, (team.own, team.other), r, top, gives, takes)
@@ -101,6 +100,9 @@ def _moved(
         if kind == "allgather":
             return choice.allgather(n, r, takes, width, even)
         return choice.alltoall(n, r, gives, takes, width, even)
+
+    def write() -> list[Paper]:
+        return [paper()]
 
     alone = (width, tuple(gives), tuple(takes), even)
     plan = plan_of(team, kind, alike, alone, write, width, pickled=pickled, code=max(codes))
@@ -269,10 +271,11 @@ def alltoall(
 def barrier(function: str, team: Team, context: int) -> Flow:
     """Keep all members until all have come."""
 
-    def write() -> Paper:
+    def write() -> list[Paper]:
         if team.other:
-            return choice.between_groups("barrier", (team.own, team.other), team.me, 0, [0], [0])
-        return choice.barrier(team.n, team.me)
+            sides = team.own, team.other
+            return [choice.between_groups("barrier", sides, team.me, 0, [0], [0])]
+        return [choice.barrier(team.n, team.me)]
 
     plan = plan_of(team, "barrier", (), None, write)
     yield _engine.Collective(function, plan, None, None, context)

@@ -28,5 +28,5 @@ def part(function: str, team: Team) -> Flow:
     for rounds, context, watched in ways:
         paper: Paper = without_bytes(rounds), {TMP: [0]}
         note = note_of("barrier", "parting")
-        plan = compiled(team.ranks, paper, 1, (-1, 0), None, note, watched)
+        plan = compiled(team.ranks, [paper], 1, (-1, 0), None, note, watched)
         yield _engine.Collective(function, plan, None, None, context)

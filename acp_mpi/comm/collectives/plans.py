@@ -6,6 +6,8 @@ import itertools
 import struct
 
 from acp_mpi.comm.collectives.schedule import (
+    IN,
+    OUT,
     PART,
     RECEIVE,
     SEND,
@@ -17,7 +19,7 @@ from acp_mpi.errors import OF_OBJECTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from acp_mpi.comm.collectives.choice import Paper
@@ -42,7 +44,7 @@ def plan_of(
     kind: str,
     alike: Any,
     alone: Any,
-    write: Callable[[], Paper],
+    write: Callable[[], Sequence[Paper]],
     width: int = 1,
     fold: tuple[int, int] = (-1, 0),
     folder: Any = None,
@@ -76,7 +78,7 @@ def note_of(kind: str, alike: Any, pickled: Any = None, code: int = 0) -> int:
 
 def compiled(
     ranks: Sequence[int],
-    paper: Paper,
+    papers: Sequence[Paper],
     width: int,
     fold: tuple[int, int],
     folder: Any,
@@ -85,42 +87,65 @@ def compiled(
 ) -> _engine.Plan:
     """Return the plan for these ranks, with elements of `width` bytes.
 
-    `watched`: members that end it for a waiting one when they die; by default all of them.
+    `papers`: one after the other, each for the next elements of IN and OUT; the other buffers are
+    those of all. `watched`: members that end it for a waiting one when they die; by default all.
     """
-    rounds, sizes = paper
-    ends = {
-        buffer: [0, *itertools.accumulate(size * width for size in pieces)]
-        for buffer, pieces in sizes.items()
-    }
-
-    def at(where: Place) -> int:
-        return ends[where[0]][where[1]] if where[2] else 0
-
-    def length(where: Place) -> int:
-        return ends[where[0]][where[1] + where[2]] - ends[where[0]][where[1]] if where[2] else 0
-
-    used: set[int] = set()
-
-    def packed(step: Step) -> bytes:
-        kind, peer, where, left, right = step
-        used.update(p[0] for p in (where, left, right) if p[2])
-        rank = ranks[peer] if kind <= RECEIVE else 0
-        size = length(left if kind == SEND else where)
-        return _STEP.pack(
-            kind, where[0], left[0], right[0], rank, at(where), at(left), at(right), size
-        )
-
     steps: list[bytes] = []
-    most = 0
-    for one in rounds:
+    most, before, rooms = 0, 0, [0, 0, 0]
+    for rounds, sizes in papers:
+        of_paper = _Packer(ranks, sizes, width, before)
+        for one in rounds:
+            most = max(most, of_paper.round(one, steps))
+        rooms = list(map(max, rooms, of_paper.rooms()))
+        before += sum(sizes.get(OUT, ())) * width
+    watched = ranks if watched is None else watched
+    return _engine.Plan(b"".join(steps), most, *fold, tuple(rooms), watched, note, folder)
+
+
+class _Packer:
+    """Steps of a paper as the engine has them, `before` bytes into IN and OUT."""
+
+    def __init__(
+        self, ranks: Sequence[int], sizes: Mapping[int, Sequence[int]], width: int, before: int
+    ) -> None:
+        self._ranks = ranks
+        self._ends = {
+            buffer: list(
+                itertools.accumulate(
+                    (size * width for size in pieces), initial=before if buffer in (IN, OUT) else 0
+                )
+            )
+            for buffer, pieces in sizes.items()
+        }
+        self._used: set[int] = set()
+
+    def _at(self, where: Place) -> int:
+        return self._ends[where[0]][where[1]] if where[2] else 0
+
+    def _length(self, where: Place) -> int:
+        ends = self._ends[where[0]] if where[2] else ()
+        return ends[where[1] + where[2]] - ends[where[1]] if ends else 0
+
+    def _packed(self, step: Step) -> bytes:
+        kind, peer, where, left, right = step
+        self._used.update(p[0] for p in (where, left, right) if p[2])
+        rank = self._ranks[peer] if kind <= RECEIVE else 0
+        size = self._length(left if kind == SEND else where)
+        places = map(self._at, (where, left, right))
+        return _STEP.pack(kind, where[0], left[0], right[0], rank, *places, size)
+
+    def round(self, one: list[Step], steps: list[bytes]) -> int:
+        """Add a round to the steps; return how many messages it has."""
         messages = [step for step in one if step[0] <= RECEIVE]
-        if any(length(m[3] if m[0] == SEND else m[2]) > _SHORT for m in messages):
+        if any(self._length(m[3] if m[0] == SEND else m[2]) > _SHORT for m in messages):
             messages.sort(key=lambda m: m[0] == SEND)  # there is a place for what arrives
-        steps += map(packed, messages)
+        steps += map(self._packed, messages)
         if messages:
             steps.append(_AWAIT)
-            most = max(most, len(messages))
-        steps += [packed(step) for step in one if step[0] > RECEIVE]
-    rooms = tuple(ends[b][-1] if b in used and b in ends else 0 for b in (TMP, SUM, PART))
-    watched = ranks if watched is None else watched
-    return _engine.Plan(b"".join(steps), most, *fold, rooms, watched, note, folder)
+        steps += [self._packed(step) for step in one if step[0] > RECEIVE]
+        return len(messages)
+
+    def rooms(self) -> Iterator[int]:
+        """Yield how many bytes the buffers of the plan itself have."""
+        for buffer in (TMP, SUM, PART):
+            yield self._ends[buffer][-1] if buffer in self._used and buffer in self._ends else 0
