@@ -28,7 +28,16 @@ static uint32_t by_pieces(uint32_t crc, uint8_t *to, const uint8_t *from, size_t
 #include <immintrin.h>
 
 #define X86_FOLD __attribute__((target("avx2,vpclmulqdq," CRC32C_SSE42)))
+#define X86_WIDE __attribute__((target("avx512f,vpclmulqdq," CRC32C_SSE42)))
 #define STRIDE ((size_t)128)
+#define WIDE_STRIDE ((size_t)256)
+#define WIDE_LEAST ((size_t)1024)
+#define THREE_SUMMED 0x96 /* for _mm512_ternarylogic_epi64 */
+
+static inline int has_wide_folding(void)
+{
+    return __builtin_cpu_supports("avx512f");
+}
 
 static inline int has_folding(void)
 {
@@ -45,6 +54,7 @@ static inline X86_FOLD __m256i fold(__m256i sum, __m256i next)
     return _mm256_xor_si256(carried, next);
 }
 
+/* Bytes on their way to `to`; NULL: they are not copied. */
 static inline X86_FOLD __m256i moved(uint8_t *to, const uint8_t *from, size_t at)
 {
     __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)(from + at));
@@ -54,10 +64,19 @@ static inline X86_FOLD __m256i moved(uint8_t *to, const uint8_t *from, size_t at
     return bytes;
 }
 
-/* A multiple of the STRIDE; `to` NULL: no copy. Long carry-less products in place of the CRC instruction: they run
- * while the next bytes are on their way from memory. */
-static inline __attribute__((always_inline)) X86_FOLD uint32_t folded(uint32_t crc, uint8_t *to,
-                                                                    const uint8_t *from, size_t n)
+static inline X86_FOLD uint32_t sum_of(__m256i a, __m256i b, __m256i c, __m256i d)
+{
+    uint8_t last[STRIDE]; /* bytes with the sum of all */
+    _mm256_storeu_si256((__m256i *)(void *)last, a);
+    _mm256_storeu_si256((__m256i *)(void *)(last + 32), b);
+    _mm256_storeu_si256((__m256i *)(void *)(last + 64), c);
+    _mm256_storeu_si256((__m256i *)(void *)(last + 96), d);
+    return acp_crc32c(~0u, last, sizeof last);
+}
+
+/* A multiple of the STRIDE. Long carry-less products in place of the CRC instruction: they run while the next bytes are
+ * on their way from memory. */
+static X86_FOLD uint32_t folded(uint32_t crc, uint8_t *to, const uint8_t *from, size_t n)
 {
     __m256i a = moved(to, from, 0), b = moved(to, from, 32);
     __m256i c = moved(to, from, 64), d = moved(to, from, 96);
@@ -68,22 +87,56 @@ static inline __attribute__((always_inline)) X86_FOLD uint32_t folded(uint32_t c
         c = fold(c, moved(to, from, i + 64));
         d = fold(d, moved(to, from, i + 96));
     }
-    uint8_t last[STRIDE]; /* bytes with the sum of all */
-    _mm256_storeu_si256((__m256i *)(void *)last, a);
-    _mm256_storeu_si256((__m256i *)(void *)(last + 32), b);
-    _mm256_storeu_si256((__m256i *)(void *)(last + 64), c);
-    _mm256_storeu_si256((__m256i *)(void *)(last + 96), d);
-    return acp_crc32c(~0u, last, sizeof last);
+    return sum_of(a, b, c, d);
 }
 
-static X86_FOLD uint32_t copied_by_folding(uint32_t crc, uint8_t *to, const uint8_t *from, size_t n)
+/* x^2079 and x^2015, for 64 bytes over the WIDE_STRIDE. */
+static inline X86_WIDE __m512i fold_wide(__m512i sum, __m512i next)
 {
-    return folded(crc, to, from, n);
+    const __m512i over = _mm512_broadcast_i32x4(_mm_set_epi64x(0xb9e02b86, 0xdcb17aa4));
+    return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(sum, over, 0x00),
+                                     _mm512_clmulepi64_epi128(sum, over, 0x11), next, THREE_SUMMED);
 }
 
-static X86_FOLD uint32_t by_folding(uint32_t crc, const uint8_t *from, size_t n)
+static inline X86_WIDE __m512i moved_wide(uint8_t *to, const uint8_t *from, size_t at)
 {
-    return folded(crc, NULL, from, n);
+    __m512i bytes = _mm512_loadu_si512(from + at);
+    __asm__("" : "+v"(bytes));
+    if (to)
+        _mm512_storeu_si512(to + at, bytes);
+    return bytes;
+}
+
+static inline X86_WIDE __m256i lower(__m512i x)
+{
+    return _mm512_castsi512_si256(x);
+}
+
+static inline X86_WIDE __m256i upper(__m512i x)
+{
+    return _mm512_extracti64x4_epi64(x, 1);
+}
+
+static X86_WIDE uint32_t folded_wide(uint32_t crc, uint8_t *to, const uint8_t *from, size_t n)
+{
+    __m512i a = moved_wide(to, from, 0), b = moved_wide(to, from, 64);
+    __m512i c = moved_wide(to, from, 128), d = moved_wide(to, from, 192);
+    a = _mm512_xor_si512(a, _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)~crc)));
+    for (size_t i = WIDE_STRIDE; i < n; i += WIDE_STRIDE) {
+        a = fold_wide(a, moved_wide(to, from, i));
+        b = fold_wide(b, moved_wide(to, from, i + 64));
+        c = fold_wide(c, moved_wide(to, from, i + 128));
+        d = fold_wide(d, moved_wide(to, from, i + 192));
+    }
+    return sum_of(fold(lower(a), lower(c)), fold(upper(a), upper(c)), fold(lower(b), lower(d)), fold(upper(b), upper(d)));
+}
+
+static uint32_t by_folding(uint32_t crc, uint8_t *to, const uint8_t *from, size_t n)
+{
+    size_t wide = n >= WIDE_LEAST && has_wide_folding() ? n - n % WIDE_STRIDE : 0;
+    if (wide)
+        crc = folded_wide(crc, to, from, wide);
+    return wide < n ? folded(crc, to ? to + wide : NULL, from + wide, n - wide) : crc;
 }
 
 #else
@@ -92,14 +145,9 @@ static X86_FOLD uint32_t by_folding(uint32_t crc, const uint8_t *from, size_t n)
 
 static inline int has_folding(void) { return 0; }
 
-static uint32_t copied_by_folding(uint32_t crc, uint8_t *to, const uint8_t *from, size_t n)
+static uint32_t by_folding(uint32_t crc, uint8_t *to, const uint8_t *from, size_t n)
 {
-    return by_pieces(crc, to, from, n);
-}
-
-static uint32_t by_folding(uint32_t crc, const uint8_t *from, size_t n)
-{
-    return acp_crc32c_portable(crc, from, n);
+    return to ? by_pieces(crc, to, from, n) : acp_crc32c_portable(crc, from, n);
 }
 
 #endif
@@ -108,7 +156,7 @@ uint32_t acp_crc32c_copy(uint32_t crc, void *to, const void *from, size_t n)
 {
     size_t whole = has_folding() ? n - n % STRIDE : 0;
     if (whole)
-        crc = copied_by_folding(crc, to, from, whole);
+        crc = by_folding(crc, to, from, whole);
     return by_pieces(crc, (uint8_t *)to + whole, (const uint8_t *)from + whole, n - whole);
 }
 
@@ -116,6 +164,6 @@ size_t acp_crc32c_fold(uint32_t *crc, const void *data, size_t n)
 {
     size_t whole = has_folding() && n >= LONG ? n - n % STRIDE : 0;
     if (whole)
-        *crc = by_folding(*crc, data, whole);
+        *crc = by_folding(*crc, NULL, data, whole);
     return whole;
 }

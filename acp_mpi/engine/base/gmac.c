@@ -126,8 +126,13 @@ static void tag_portable(struct gmac *g, uint64_t counter, const uint8_t *head, 
 
 #include <immintrin.h>
 
+#define GROUP_BLOCKS 16
+#define GROUP_BYTES ((size_t)AES_BLOCK * GROUP_BLOCKS)
+#define PAIR_BYTES (2 * GROUP_BYTES)
 #define X86_GMAC __attribute__((target("aes,pclmul,ssse3,sse4.1")))
 #define X86_WIDE __attribute__((target("aes,pclmul,avx2,vpclmulqdq")))
+#define THREE_SUMMED 0x96 /* for _mm512_ternarylogic_epi64 */
+#define X86_WIDEST __attribute__((target("aes,pclmul,avx512f,avx512bw,vpclmulqdq")))
 
 bool gmac_is_fast(void)
 {
@@ -138,6 +143,11 @@ bool gmac_is_fast(void)
 static inline bool is_wide(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("vpclmulqdq");
+}
+
+static inline bool is_widest(void)
+{
+    return is_wide() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
 }
 
 static inline X86_GMAC __m128i reversed(__m128i x)
@@ -176,15 +186,15 @@ static inline X86_WIDE __m128i half_sum(__m256i x)
     return _mm_xor_si128(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
 }
 
-/* The same of GMAC_POWERS blocks at a time, two in a register. */
+/* The same of a group of blocks at a time, two in a register. */
 static X86_WIDE void blocks_wide(const struct gmac *g, __m128i *s, const uint8_t *p, size_t groups)
 {
     const __m256i reverse = _mm256_broadcastsi128_si256(
         _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
-    const __m256i *power = (const __m256i *)(const void *)g->power;
-    for (; groups; groups--, p += AES_BLOCK * GMAC_POWERS) {
+    const __m256i *power = (const __m256i *)(const void *)g->power[GMAC_POWERS - GROUP_BLOCKS];
+    for (; groups; groups--, p += GROUP_BYTES) {
         __m256i low = _mm256_setzero_si256(), mid = low, high = low;
-        for (int i = 0; i < GMAC_POWERS / 2; i++) {
+        for (int i = 0; i < GROUP_BLOCKS / 2; i++) {
             __m256i x = _mm256_shuffle_epi8(
                 _mm256_loadu_si256((const __m256i *)(const void *)(p + 2 * AES_BLOCK * i)), reverse);
             __m256i h = _mm256_load_si256(power + i);
@@ -195,6 +205,32 @@ static X86_WIDE void blocks_wide(const struct gmac *g, __m128i *s, const uint8_t
                                                          _mm256_clmulepi64_epi128(x, h, 0x10)));
         }
         *s = reduced(half_sum(low), half_sum(mid), half_sum(high));
+    }
+}
+
+static inline X86_WIDEST __m128i quarter_sum(__m512i x)
+{
+    return half_sum(_mm256_xor_si256(_mm512_castsi512_si256(x), _mm512_extracti64x4_epi64(x, 1)));
+}
+
+/* The same of pairs of groups, four blocks in a register. Those that wait for the hash so far come last. */
+static X86_WIDEST void blocks_widest(const struct gmac *g, __m128i *s, const uint8_t *p, size_t pairs)
+{
+    const __m512i reverse = _mm512_broadcast_i32x4(
+        _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+    const uint8_t *power = (const uint8_t *)g->power;
+    for (; pairs; pairs--, p += PAIR_BYTES) {
+        __m512i low = _mm512_setzero_si512(), mid = low, high = low;
+        for (size_t i = PAIR_BYTES / 64; i-- > 0;) {
+            __m512i x = _mm512_shuffle_epi8(_mm512_loadu_si512(p + 64 * i), reverse);
+            __m512i h = _mm512_loadu_si512(power + 64 * i);
+            x = i ? x : _mm512_xor_si512(x, _mm512_zextsi128_si512(*s));
+            low = _mm512_xor_si512(low, _mm512_clmulepi64_epi128(x, h, 0x00));
+            high = _mm512_xor_si512(high, _mm512_clmulepi64_epi128(x, h, 0x11));
+            mid = _mm512_ternarylogic_epi64(mid, _mm512_clmulepi64_epi128(x, h, 0x01),
+                                            _mm512_clmulepi64_epi128(x, h, 0x10), THREE_SUMMED);
+        }
+        *s = reduced(quarter_sum(low), quarter_sum(mid), quarter_sum(high));
     }
 }
 
@@ -212,32 +248,36 @@ static X86_GMAC __m128i encrypted(const struct gmac *g, __m128i x)
 static X86_GMAC void tag_fast(const struct gmac *g, uint64_t counter, const uint8_t *head, const uint8_t *body,
                               size_t size, uint8_t tag[GMAC_TAG])
 {
-    enum { GROUP = AES_BLOCK * GMAC_POWERS };
-    uint8_t nonce[AES_BLOCK], last[GROUP];
+    uint8_t nonce[AES_BLOCK], last[GROUP_BYTES];
     __m128i s = _mm_setzero_si128();
     size_t at = 0, rest = size, head_size = head ? GMAC_HEAD : 0;
     nonce_block(g, counter, nonce);
     __m128i mask = encrypted(g, _mm_loadu_si128((const __m128i *)(const void *)nonce));
-    if (head_size + size + AES_BLOCK <= GROUP) {
+    if (head_size + size + AES_BLOCK <= GROUP_BYTES) {
         if (head)
             memcpy(last, head, GMAC_HEAD);
         at = head_size;
     } else {
-        size_t groups = size / GROUP;
+        size_t groups = size / GROUP_BYTES;
         if (head)
             s = blocks(g, s, head, GMAC_HEAD / AES_BLOCK);
+        if (groups > 1 && is_widest()) {
+            blocks_widest(g, &s, body, groups / 2);
+            body += groups / 2 * PAIR_BYTES;
+            groups %= 2;
+        }
         if (groups && is_wide()) {
             blocks_wide(g, &s, body, groups);
-            body += groups * GROUP;
+            body += groups * GROUP_BYTES;
             groups = 0;
         }
-        for (; groups; groups--, body += GROUP)
-            s = blocks(g, s, body, GMAC_POWERS);
-        rest = size % GROUP;
-        if (rest + AES_BLOCK > GROUP) {
-            s = blocks(g, s, body, GMAC_POWERS - 1);
-            body += GROUP - AES_BLOCK;
-            rest -= GROUP - AES_BLOCK;
+        for (; groups; groups--, body += GROUP_BYTES)
+            s = blocks(g, s, body, GROUP_BLOCKS);
+        rest = size % GROUP_BYTES;
+        if (rest + AES_BLOCK > GROUP_BYTES) {
+            s = blocks(g, s, body, GROUP_BLOCKS - 1);
+            body += GROUP_BYTES - AES_BLOCK;
+            rest -= GROUP_BYTES - AES_BLOCK;
         }
     }
     if (rest)

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { GMAC_KEY_SIZE = AES_KEY_SIZE, GMAC_TAG = 16, GMAC_HEAD = 64, GMAC_POWERS = 16 };
+enum { GMAC_KEY_SIZE = AES_KEY_SIZE, GMAC_TAG = 16, GMAC_HEAD = 64, GMAC_POWERS = 32 };
 
 /* One key. The processor's instructions for AES and carry-less products take the first half, portable code the other
  * one. */

@@ -107,7 +107,7 @@ static void test_a_copy_is_summed_at_every_size_and_start(void)
         check_copy(~0u, data + start, START - start, SIZE);
 }
 
-enum { RESTLESS = 512 };
+enum { RESTLESS = 2048 };
 static uint8_t restless[RESTLESS];
 static _Atomic bool enough;
 
