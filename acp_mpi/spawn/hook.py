@@ -7,6 +7,7 @@ installed beside the package, calls `install` in every Python where ACP_SPAWN=1.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 
@@ -72,8 +73,13 @@ def put_in_place() -> ModuleType:
     if _NAME not in sys.modules:
         # With `install` this comes back here, where the module of ours is made.
         importlib.import_module(_NAME)
-    from acp_mpi.spawn.standin.module import module
-
+    collects = gc.isenabled()
+    gc.disable()  # modules make no garbage: the collector would look through mpi4py's for a millisecond
+    try:
+        from acp_mpi.spawn.standin.module import module
+    finally:
+        if collects:
+            gc.enable()
     sys.modules[_NAME] = module
     mpi4py.MPI = module
     return module

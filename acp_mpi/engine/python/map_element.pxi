@@ -193,15 +193,6 @@ cdef class MapHandle(MapCalls):
             return here.result[0] != FOUND_NOT
         return self.ask(name, method, 0, k, None, 0).call.result[0] != FOUND_NOT
 
-    def _place(self, str name, key) -> int:
-        """Return the address of a key's value, 0 if it is not there."""
-        return self.ask(name, METHOD_MAP_FIND, 0, self._key_codec.encode(key, self, name), None,
-                        0).call.result[1]
-
-    def _erase(self, str name, key) -> bool:
-        """Take a key out; return whether it was there."""
-        return self.erased(name, key)
-
     cdef bint erased(self, str name, key) except -1:
         return self.was_there(name, METHOD_MAP_ERASE, key)
 
