@@ -108,6 +108,22 @@ def test_rooms_are_loaded_with_the_first_of_their_names():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("acp_mpi.spawn.groups.fork_server", "re typing contextlib logging socket subprocess"),
+        ("acp_mpi.spawn.groups.registry_server", "re typing logging secrets subprocess"),
+        ("acp_mpi.launch.macprun.supervisor", "secrets hmac pathlib"),
+    ],
+)
+def test_a_process_that_starts_others_loads_little(module, heavy):
+    program = (
+        "import sys; before = set(sys.modules);"
+        f"import {module}; print(*sorted(set({heavy.split()}) & (set(sys.modules) - before)))"
+    )
+    assert subprocess.check_output([sys.executable, "-P", "-c", program], text=True) == "\n"
+
+
 def test_no_module_of_the_package_takes_the_place_of_a_name():
     assert not set(acp.__all__) & {module.name for module in pkgutil.iter_modules(acp.__path__)}
 

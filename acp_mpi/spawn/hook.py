@@ -74,7 +74,7 @@ def put_in_place() -> ModuleType:
         # With `install` this comes back here, where the module of ours is made.
         importlib.import_module(_NAME)
     collects = gc.isenabled()
-    gc.disable()  # modules make no garbage: the collector would look through mpi4py's for a millisecond
+    gc.disable()  # modules make no garbage, and looking for it in vain takes a millisecond
     try:
         from acp_mpi.spawn.standin.module import module
     finally:

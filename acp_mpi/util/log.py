@@ -12,6 +12,12 @@ def info(room: str, text: str, *arguments: object) -> None:
         logging.getLogger(f"acp_mpi.{room}").info(text, *arguments, stacklevel=2)
 
 
+def debug(room: str, text: str, *arguments: object) -> None:
+    """Tell those who look for a cause, likewise."""
+    if logging := sys.modules.get("logging"):
+        logging.getLogger(f"acp_mpi.{room}").debug(text, *arguments, stacklevel=2)
+
+
 def warning(room: str, text: str, *arguments: object) -> None:
     """Warn: on standard error, if the program says nothing else."""
     import logging

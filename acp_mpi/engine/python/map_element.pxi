@@ -193,6 +193,11 @@ cdef class MapHandle(MapCalls):
             return here.result[0] != FOUND_NOT
         return self.ask(name, method, 0, k, None, 0).call.result[0] != FOUND_NOT
 
+    def _place(self, str name, key) -> int:
+        """Return the address of a key's value, 0 if it is not there."""
+        return self.ask(name, METHOD_MAP_FIND, 0, self._key_codec.encode(key, self, name), None,
+                        0).call.result[1]
+
     cdef bint erased(self, str name, key) except -1:
         return self.was_there(name, METHOD_MAP_ERASE, key)
 

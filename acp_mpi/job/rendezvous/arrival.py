@@ -1,20 +1,36 @@
 """The part of a group that has come: while it comes, and as the rendezvous tells it."""
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from __future__ import annotations
 
-from acp_mpi.job.rendezvous.announcement import Build
+from acp_mpi.util.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from acp_mpi.job.rendezvous.announcement import Build
 
 
-class Arrival(NamedTuple):
-    """The part of a group that has come: `ranks`, and the origin, host and process of each."""
+class Arrival(Record):
+    """The part of a group that has come: `ranks`, and the origin, host and process of each.
 
-    name: str  # "": not known yet
-    size: int | None  # None: not known yet
-    has_mpi: bool | None
-    ranks: tuple[int, ...] = ()
-    origins: tuple[str, ...] = ()
-    failure: str | None = None  # why the rest will not come
+    `name` is "" and the others are None as long as they are not known; `failure`: why the rest
+    will not come.
+    """
+
+    __slots__ = ("name", "size", "has_mpi", "ranks", "origins", "failure")  # noqa: RUF023
+
+    def __init__(
+        self,
+        name: str,
+        size: int | None,
+        has_mpi: bool | None,
+        ranks: tuple[int, ...] = (),
+        origins: tuple[str, ...] = (),
+        failure: str | None = None,
+    ) -> None:
+        self.name, self.size, self.has_mpi = name, size, has_mpi
+        self.ranks, self.origins, self.failure = ranks, origins, failure
 
     @property
     def complete(self) -> bool:

@@ -1,20 +1,25 @@
 """The door of the rendezvous: connections, proofs of the secret, and deadlines."""
 
+from __future__ import annotations
+
 import heapq
 import itertools
-import logging
 import os
 import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable
 
 from acp_mpi.errors import Error
 from acp_mpi.job.rendezvous.address import format_address, own_address, parse_address, said_of
-from acp_mpi.job.rendezvous.visitor import Talk, Visitor
+from acp_mpi.job.rendezvous.visitor import Visitor
+from acp_mpi.util import log
 
-_log = logging.getLogger("acp_mpi.spawn")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from acp_mpi.job.rendezvous.visitor import Talk
 
 HANDSHAKE_TIMEOUT = 5.0
 CROWD_TIMEOUT = 0.5  # for the oldest handshake, while others cannot be let in
@@ -105,13 +110,13 @@ class Reception:
             visitor.tell(kind, payload)
             self._selector.modify(visitor, visitor.events)
         except OSError as reason:
-            _log.debug("nothing can be told to %s: %s", visitor.address, reason)
+            log.debug("spawn", "nothing can be told to %s: %s", visitor.address, reason)
 
     def dismiss(self, visitor: Visitor, why: object) -> None:
         """Close the connection of a visitor that did not keep to the rules."""
         self.dropped += 1
-        level = logging.WARNING if self.dropped <= _LOUD else logging.DEBUG
-        _log.log(level, "connection from %s dropped: %s", visitor.address, why)
+        say = log.warning if self.dropped <= _LOUD else log.debug
+        say("spawn", "connection from %s dropped: %s", visitor.address, why)
         self._forget(visitor)
 
     def close(self) -> None:
@@ -158,7 +163,7 @@ class Reception:
             except BlockingIOError:
                 return
             except OSError as reason:
-                _log.warning("the rendezvous cannot accept a connection: %s", reason)
+                log.warning("spawn", "the rendezvous cannot accept a connection: %s", reason)
                 self._pause = time.monotonic() + _PAUSE
                 return
             now = time.monotonic()

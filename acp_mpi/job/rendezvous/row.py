@@ -1,11 +1,13 @@
 """The row of a process, as `struct row` of `engine/core/layout.h` has it."""
 
+from __future__ import annotations
+
 import _socket
 import struct
-from typing import NamedTuple, Self
 
 from acp_mpi.errors import Error
 from acp_mpi.job.rendezvous.membership import ROW_SIZE
+from acp_mpi.util.record import Record
 
 _ROW = struct.Struct("<QQQIiIHBB20sI")
 assert _ROW.size == ROW_SIZE
@@ -32,17 +34,21 @@ def endpoints(row: bytes, host: int) -> list[tuple[str, int]]:
     return [(address, port) for address in found]
 
 
-class Process(NamedTuple):
-    """A process of a job; equal `node`: they share memory, equal `host`: they share a network."""
+class Process(Record):
+    """A process of a job; equal `node`: they share memory, equal `host`: they share a network.
 
-    pid: int
-    start_time: int  # clock ticks after the boot, as in /proc/PID/stat
-    node: int
-    host: int
-    address: str  # by which other hosts reach its links; "": this host only
+    `start_time`: clock ticks after the boot, as in /proc/PID/stat. `address`: by which other hosts
+    reach its links; "": this host only.
+    """
+
+    __slots__ = ("pid", "start_time", "node", "host", "address")  # noqa: RUF023
+
+    def __init__(self, pid: int, start_time: int, node: int, host: int, address: str) -> None:
+        self.pid, self.start_time = pid, start_time
+        self.node, self.host, self.address = node, host, address
 
     @classmethod
-    def of(cls, row: bytes) -> Self:
+    def of(cls, row: bytes) -> Process:
         """Return the process of a row of `Membership.row`."""
         if len(row) != ROW_SIZE:
             raise Error(f"a row has {len(row)} bytes: expected {ROW_SIZE}")

@@ -1,11 +1,10 @@
 """The place where the groups of a job find each other: a small server that holds the table."""
 
-import logging
+from __future__ import annotations
+
 import threading
 import time
-from collections.abc import Mapping
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from acp_mpi.errors import Error
 from acp_mpi.job.rendezvous import handshake
@@ -17,9 +16,14 @@ from acp_mpi.job.rendezvous.messages import Kind
 from acp_mpi.job.rendezvous.reception import Reception
 from acp_mpi.job.rendezvous.roll import Roll
 from acp_mpi.job.rendezvous.secret import job_id
-from acp_mpi.job.rendezvous.visitor import Talk, Visitor
+from acp_mpi.job.rendezvous.visitor import Visitor
+from acp_mpi.util import log
 
-_log = logging.getLogger("acp_mpi.spawn")
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from acp_mpi.job.rendezvous.visitor import Talk
 
 _LEAVE_TIMEOUT = 5.0  # for members to read their last message
 
@@ -196,7 +200,9 @@ class Server:
             entered = self._enter(visitor, member)
         except Error as reason:
             self._refused += 1
-            _log.warning("group %r from %s refused: %s", member.name, visitor.address, reason)
+            log.warning(
+                "spawn", "group %r from %s refused: %s", member.name, visitor.address, reason
+            )
             self._tell(visitor, (Kind.REFUSED, str(reason).encode()))
             return
         if self._verdict is not None and not self._last_word:
@@ -245,6 +251,6 @@ class Server:
 
     def _gone(self, visitor: Visitor) -> None:
         if (member := visitor.waiting) is not None:
-            _log.warning("group %r from %s left too early", member.name, visitor.address)
+            log.warning("spawn", "group %r from %s left too early", member.name, visitor.address)
             with self._lock:
                 self._roll.withdraw(member)

@@ -4,11 +4,11 @@ The generator yields (bytes to send, number of bytes to read) like the steps of 
 answered by these bytes.
 """
 
+from __future__ import annotations
+
 import contextlib
 import selectors
 import socket
-from collections.abc import Generator
-from typing import TypeAlias
 
 from acp_mpi.engine import _engine
 from acp_mpi.job.rendezvous import handshake
@@ -16,7 +16,12 @@ from acp_mpi.job.rendezvous.announcement import Announcement
 from acp_mpi.job.rendezvous.connection import keep_alive
 from acp_mpi.job.rendezvous.messages import CODE_SIZE, HEADER_SIZE, check, message, parse_header
 
-Talk: TypeAlias = Generator[tuple[bytes, int], bytes, None]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from typing import TypeAlias
+
+    Talk: TypeAlias = Generator[tuple[bytes, int], bytes, None]
 
 _PIECE = 1 << 16
 _AT_ONCE = 8  # pieces

@@ -7,7 +7,6 @@ import re
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from acp_mpi.errors import Error
@@ -65,7 +64,8 @@ def ask(pid: int, word: str) -> Any:
 
 
 def _sockets() -> str:
-    return Path("/proc/net/unix").read_text(errors="replace")
+    with open("/proc/net/unix", errors="replace") as sockets:
+        return sockets.read()
 
 
 def _connect(pid: int) -> socket.socket:

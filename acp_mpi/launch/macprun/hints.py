@@ -8,7 +8,6 @@ is. Settings are variables, and lines of files of parameters, which a variable w
 
 from __future__ import annotations
 
-import glob
 import os
 
 TYPE_CHECKING = False
@@ -85,6 +84,8 @@ def parameters(launcher: str | None, env: Mapping[str, str]) -> dict[str, str]:
 
 def _files(launcher: str | None, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield paths and what a variable has in front of a name in the file; first what counts."""
+    import glob
+
     home = env.get("HOME", "/")
     for folder in (home, "/etc/ucx", env.get("UCX_CONFIG_DIR", "/")):
         yield os.path.join(folder, "ucx.conf"), ""

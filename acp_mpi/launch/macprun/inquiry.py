@@ -4,20 +4,26 @@ Their progress threads answer, whatever the programs do, and they learn nothing 
 asks but that it knows the secret of the job.
 """
 
+from __future__ import annotations
+
 import errno
 import selectors
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.job.rendezvous import handshake
 from acp_mpi.job.rendezvous.row import endpoints
 from acp_mpi.job.rendezvous.secret import job_id
-from acp_mpi.job.rendezvous.visitor import Talk, Visitor
+from acp_mpi.job.rendezvous.visitor import Visitor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from acp_mpi.job.rendezvous.visitor import Talk
 
 _PATIENCE = 2.0  # s for each of them
 _AT_A_TIME = 256  # connections

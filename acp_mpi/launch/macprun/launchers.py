@@ -12,7 +12,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from acp_mpi.errors import Error
-from acp_mpi.launch.macprun import environment, hints, leavings, nodes, on_node, secret_file
+from acp_mpi.launch.macprun import environment, hints, leavings, nodes, secret_file
 from acp_mpi.launch.macprun.meeting import Meeting
 from acp_mpi.launch.macprun.nodes import Node
 from acp_mpi.launch.macprun.plan import Group, Plan
@@ -228,6 +228,8 @@ def _alone(
 
 def _on_node(group: Group, ranks: tuple[int, ...], host: str, env: Mapping[str, str]) -> Start:
     """Return what has srun start ranks on a node: by one process, which has all its processors."""
+    from acp_mpi.launch.macprun import on_node
+
     told = {
         name: value for name, value in env.items() if name.startswith("ACP_") or name in group.env
     }

@@ -6,9 +6,7 @@ it is killed, MPICH's does not. The folder of session_folder stays empty, for re
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
 
 from acp_mpi.launch.macprun import hints
 from acp_mpi.util._system import memfd_create
@@ -32,15 +30,17 @@ def session_folder(env: Mapping[str, str]) -> dict[str, str]:
     Launchers of one user share a folder, which each of them removes when it is empty, also as it
     starts: one in fifty that start together fails, for the folder goes that it has just made.
     """
-    name = f"ompi.{secrets.token_hex(4)}.{os.getpid()}"
+    name = f"ompi.{os.urandom(4).hex()}.{os.getpid()}"
     return {_SESSIONS: os.path.join(_temporary(env), name)}
 
 
 def remove_session_folder(env: Mapping[str, str]) -> None:
     """Remove the folder of a launcher that has ended, if session_folder named it."""
     if hints.is_hint(_SESSIONS, env):
-        with contextlib.suppress(OSError):  # not made, or a launcher was killed and left files
+        try:
             os.rmdir(env[_SESSIONS])
+        except OSError:  # not made, or a launcher was killed and left files
+            pass
 
 
 def note_for_another() -> None:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import resource
-import secrets
 import select
 import selectors
 import signal
@@ -56,7 +55,7 @@ class Supervisor:
     def run(self, keeper: int, lifeline: int, environ: Mapping[str, str]) -> int:
         """Run the job to its end and return the exit code of macprun."""
         wakeup = self._catch_signals()
-        key = self._secret = secrets.token_bytes(secret.SIZE)
+        key = self._secret = os.urandom(secret.SIZE)
         sizes = {group.name: group.size for group in self._plan.groups}
         with Server(key, sizes, listen=self._listen, timeout=_PATIENCE, stays=True) as server:
             self._server = server

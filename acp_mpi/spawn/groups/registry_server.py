@@ -4,13 +4,14 @@ The first process that starts a group has it made; it ends by itself when no pro
 left. A process has left when it ends, and the group of its maker also when that says so.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import resource
 import signal
 import socket
 import time
-from collections.abc import Iterable
 
 from acp_mpi.errors import Error
 from acp_mpi.job.rendezvous import handshake
@@ -21,10 +22,16 @@ from acp_mpi.job.rendezvous.packing import Reader
 from acp_mpi.job.rendezvous.reception import Reception
 from acp_mpi.job.rendezvous.row import Process
 from acp_mpi.job.rendezvous.secret import job_id
-from acp_mpi.job.rendezvous.visitor import Talk, Visitor
+from acp_mpi.job.rendezvous.visitor import Visitor
 from acp_mpi.spawn.groups import wire_format
 from acp_mpi.spawn.groups.newcomers import Newcomers
 from acp_mpi.util import host, processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from acp_mpi.job.rendezvous.visitor import Talk
 
 _LEAVE_TIMEOUT = 5.0  # for members to read their last message
 _NEVER = 1e9
