@@ -177,7 +177,7 @@ void acp_engine_row(const acp_engine *e, uint8_t row[ACP_ROW_SIZE])
 
 /* Are there more ranks here than processors for them? Then a polling rank takes one from another. Each rank may be
  * bound to one of its own. */
-static bool crowded(acp_engine *e)
+static bool crowded(acp_engine *e, bool *packed)
 {
     cpu_set_t all, set;
     uint32_t count, asleep = 0;
@@ -188,7 +188,7 @@ static bool crowded(acp_engine *e)
             asleep++;
         else if (sched_getaffinity((pid_t)rank_table_row(e, mates[i]).pid, sizeof set, &set) == 0)
             CPU_OR(&all, &all, &set);
-    e->progress.packed = count > (uint32_t)CPU_COUNT(&all);
+    *packed = count > (uint32_t)CPU_COUNT(&all);
     return count - asleep > (uint32_t)CPU_COUNT(&all);
 }
 
@@ -206,12 +206,14 @@ int acp_engine_join(acp_engine *e, uint32_t count, uint32_t own_slot)
         rc = peers_join(e, count, own_slot);
     if (rc == ACP_OK && first)
         listen_watch(e, true);
-    bool now = crowded(e);
-    if (!now) /* a thread that waits without a membarrier relies on what others read in the control page */
-        e->progress.crowded = false;
-    if (atomic_exchange(&e->control->crowded, now) != now)
+    bool packed, now = crowded(e, &packed);
+    if (!packed) /* a thread that waits without a membarrier relies on what others read in the control page */
+        e->progress.packed = false;
+    e->control->crowded = now;
+    if (atomic_exchange(&e->control->packed, packed) != packed)
         membarrier_all(); /* a process that has not seen it yet has made its stores before */
     e->progress.crowded = now;
+    e->progress.packed = packed;
     return rc;
 }
 

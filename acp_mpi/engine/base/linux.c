@@ -81,6 +81,18 @@ bool linux_process_lives(uint32_t pid, uint64_t start_time)
     return (began == start_time || !began) && !dead;
 }
 
+/* With autogroups a processor is divided among sessions first, and then within each of them, where a yield stays. */
+bool linux_yields_to(uint32_t pid)
+{
+    char path[64], on[16], own[64], other[64];
+    snprintf(path, sizeof path, "/proc/%u/autogroup", pid);
+    if (read_small("/proc/sys/kernel/sched_autogroup_enabled", on, sizeof on) <= 0 || *on == '0' ||
+        read_small("/proc/self/autogroup", own, sizeof own) <= 0 || read_small(path, other, sizeof other) <= 0)
+        return true;
+    size_t name = strcspn(own, " ");
+    return name == strcspn(other, " ") && memcmp(own, other, name) == 0;
+}
+
 int linux_pidfd_open(uint32_t pid)
 {
     int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);

@@ -12,6 +12,7 @@ uint64_t linux_now_ns(void);
 uint64_t linux_start_time(uint32_t pid, bool *dead);
 /* whether the process with this id is the one that began then, and lives */
 bool linux_process_lives(uint32_t pid, uint64_t start_time);
+bool linux_yields_to(uint32_t pid); /* does a yield of this process let that one run? */
 int linux_pidfd_open(uint32_t pid);
 void linux_shut(int *fd); /* if it is open; then it is -1 */
 int linux_pidfd_getfd(int pidfd, int number);

@@ -1,4 +1,5 @@
 /* An end is made; the receiver's with its ring. */
+#include "base/linux.h"
 #include "channels/channel.h"
 #include "channels/channel_notes.h"
 #include "core/rank_slot.h"
@@ -57,6 +58,7 @@ int acp_channel_new(acp_lane *lane, uint32_t rank, const acp_channel_shape *shap
     c->stride = stride_of(channel_slot_bytes(shape));
     c->mask = shape->slots & (shape->slots - 1) ? 0 : shape->slots - 1;
     c->kept = true;
+    c->apart = p->row.node == e->config.node && !linux_yields_to(p->row.pid);
     pthread_mutex_lock(&e->lock);
     c->nonce = (e->row.nonce ^ (e->channels.serial + 1) * 0x9e3779b97f4a7c15ull) << 1 | (uint64_t)1 << 63;
     if (!shape->sends)

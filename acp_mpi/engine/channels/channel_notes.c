@@ -400,17 +400,21 @@ enum due channel_notes_due(const acp_engine *e)
     return e->doors->channels ? DUE_NOW : e->channels.reap ? DUE_SOON : DUE_NOT;
 }
 
+bool channel_notes_hear(acp_engine *e)
+{
+    if (!e->doors->channels || !atomic_exchange(&e->doors->channels, 0))
+        return false;
+    channel_queue_stir(e);
+    progress_event(e); /* one ring may be for several threads */
+    return true;
+}
+
 bool channel_notes_poll(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
-    bool any = atomic_exchange(&e->doors->channels, 0);
     if (e->channels.reap)
         channel_notes_reap(e);
-    if (any) {
-        channel_queue_stir(e);
-        progress_event(e); /* one ring may be for several threads */
-    }
-    return any;
+    return channel_notes_hear(e);
 }
 
 static void drop_offers(acp_engine *e)

@@ -245,7 +245,7 @@ static void watch_other_end(acp_engine *e, const void *whom)
 
 int acp_channel_op_wait(acp_channel_op *op, int64_t timeout_ns)
 {
-    const struct awaited what = {is_done, op, watch_other_end, NULL, op};
+    const struct awaited what = {is_done, op, watch_other_end, NULL, op, false};
     acp_doing doing = op->end->shape.sends ? ACP_DOING_SEND : ACP_DOING_RECEIVE;
     return is_done(op) ? ACP_OK : any_source_wait(op->end->engine, &what, timeout_ns, doing);
 }

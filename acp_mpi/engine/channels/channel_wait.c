@@ -84,8 +84,10 @@ static void arm(struct channel_wait *w, bool on)
 static bool end_is_ready_or_asks(void *context)
 {
     struct channel_wait *w = context;
-    if (end_is_ready(w))
+    if (end_is_ready(w)) {
+        channel_notes_hear(w->ends[0]->engine); /* else it is left for the progress thread */
         return true;
+    }
     if (w->asks || linux_now_ns() < w->arm_at)
         return false;
     w->asks = true;
@@ -121,14 +123,25 @@ static bool shares_processor(const acp_channel *c, struct channel_ring *ring)
     return here && atomic_load_explicit(&ring->processors[!c->shape.sends], memory_order_relaxed) == here;
 }
 
-/* Yields where the other end, or a service, may need this processor. */
+/* May one end be a service that needs the processor on which the other looks? */
+static bool serves(const acp_channel *c)
+{
+    const acp_engine *e = c->engine;
+    return e->progress.packed && (rank_table_service(e, e->self) || rank_table_service(e, c->peer->slot));
+}
+
+/* A look would keep the processor from the other end, to which a yield does not give it. */
+static bool only_sleep_helps(const acp_channel *c)
+{
+    return c->apart && serves(c);
+}
+
+/* Yields where the other end may need this processor. */
 static bool comes_soon(struct channel_wait *w)
 {
     acp_channel *c = w->ends[0];
-    const acp_engine *e = c->engine;
-    bool service = rank_table_service(e, e->self) || rank_table_service(e, c->peer->slot);
     struct channel_ring *ring = looks_pay(c) ? channel_enter(c) : NULL;
-    bool crowded = e->progress.crowded || (e->progress.packed && service) || (ring && shares_processor(c, ring));
+    bool crowded = c->engine->progress.crowded || serves(c) || (ring && shares_processor(c, ring));
     if (ring)
         channel_leave(c);
     for (uint32_t i = crowded ? YIELDS : LOOKS; i && looks_pay(c); i--) {
@@ -153,8 +166,8 @@ static int ends_await(struct channel_wait *w, int64_t timeout_ns, acp_doing doin
         atomic_fetch_add_explicit(&w->ends[i]->waits, 1, memory_order_relaxed);
     if (comes_soon(w))
         return ACP_OK;
-    const struct awaited what = {end_is_ready_or_asks, w, watch_other_ends, NULL, w};
-    w->arm_at = wait_arm_at(e);
+    const struct awaited what = {end_is_ready_or_asks, w, watch_other_ends, NULL, w, only_sleep_helps(w->ends[0])};
+    w->arm_at = what.at_once ? 0 : wait_arm_at(e);
     int rc = any_source_wait(e, &what, timeout_ns, doing);
     arm(w, false);
     return rc;

@@ -165,7 +165,8 @@ struct control {
     _Atomic uint64_t table_nonce; /* 0: it has not joined yet */
     _Atomic uint32_t phase;
     _Atomic uint32_t fences; /* membarrier is forbidden: every operation needs a full fence */
-    _Atomic uint32_t crowded; /* more ranks than processors: so does the end of a message */
+    _Atomic uint32_t crowded; /* more ranks than processors */
+    _Atomic uint32_t packed;  /* the same, with services: the end of a message needs a full fence, too */
     _Alignas(64) _Atomic uint32_t asleep;
     _Alignas(64) _Atomic uint32_t doing; /* acp_doing, and << 8 the number of threads that wait */
     _Atomic uint32_t awaited; /* rank + 1 of the peer that owes a message or a credit; 0: not one rank */

@@ -13,7 +13,7 @@ int membarrier_all(void);
 static inline void membarrier_look(const acp_engine *e, const struct control *waiter)
 {
     atomic_signal_fence(memory_order_seq_cst);
-    if (unlikely(!waiter || waiter->fences || waiter->crowded || !e->fence.fenced))
+    if (unlikely(!waiter || waiter->fences || waiter->packed || !e->fence.fenced))
         atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -21,7 +21,7 @@ static inline void membarrier_look(const acp_engine *e, const struct control *wa
 static inline void membarrier_wait(const acp_engine *e)
 {
     atomic_thread_fence(memory_order_seq_cst);
-    if (e->fence.can && !e->progress.crowded)
+    if (e->fence.can && !e->progress.packed)
         membarrier_all();
 }
 

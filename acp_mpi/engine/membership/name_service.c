@@ -273,7 +273,7 @@ static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question
  * answered before, on the same way. */
 static int await_name(acp_engine *e, struct answer_wait *w, struct peer *keeper, int64_t timeout_ns)
 {
-    const struct awaited name = {answered, w, watch_all, publishers_gone, NULL};
+    const struct awaited name = {answered, w, watch_all, publishers_gone, NULL, false};
     const struct message m = {.kind = ACP_DOING};
     uint64_t reply[2];
     int rc = any_source_wait(e, &name, timeout_ns, ACP_DOING_LOOKUP);

@@ -189,7 +189,7 @@ int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t 
     w.arm_at = wait_arm_at(e);
     w.watch = watch_take(e, word);
     if (w.watch) {
-        const struct awaited written = {word_ready, &w, watch_writers, NULL, among};
+        const struct awaited written = {word_ready, &w, watch_writers, NULL, among, false};
         rc = any_source_wait(e, &written, timeout_ns, ACP_DOING_WAIT_UNTIL);
         watch_give(e, w.watch);
     } else {

@@ -257,7 +257,7 @@ int recv_wait_until(acp_engine *e, bool (*ready)(void *), void *context, int64_t
                     acp_doing doing, acp_request *const *requests, uint32_t count, bool collectives)
 {
     const struct mail_awaited whom = {requests, count, collectives};
-    const struct awaited mail = {ready, context, watch_peers, nobody_sends, &whom};
+    const struct awaited mail = {ready, context, watch_peers, nobody_sends, &whom, false};
     say_whom(e, requests, count);
     int rc = any_source_wait(e, &mail, timeout_ns, doing);
     say_whom(e, NULL, 0);

@@ -273,13 +273,14 @@ int any_source_wait(acp_engine *e, const struct awaited *a, int64_t timeout_ns, 
     int64_t slice = ANYBODY_NS, left = timeout_ns;
     uint64_t start = linux_now_ns();
     bool watches = false, asks = false;
+    int (*wait)(acp_engine *, bool (*)(void *), void *, int64_t, acp_doing) = a->at_once ? wait_asleep : wait_ready;
     for (;;) {
         if (timeout_ns != ACP_FOREVER && (left = timeout_ns - (int64_t)(linux_now_ns() - start)) < 0)
             left = 0;
         bool last = asks || left <= slice;
         w.gone = ACP_OK;
-        int rc = asks ? wait_ready(e, ready_or_gone, &w, left, doing)
-                      : wait_ready(e, a->ready, a->context, last ? left : slice, doing);
+        int rc = asks ? wait(e, ready_or_gone, &w, left, doing)
+                      : wait(e, a->ready, a->context, last ? left : slice, doing);
         if (rc == ACP_OK && w.gone != ACP_OK && !a->ready(a->context)) {
             if (is_alone(e))
                 return w.gone;

@@ -32,7 +32,7 @@ struct wait {
     uint64_t served; /* the last time a peer, or the caller itself, was served */
     uint32_t looks;
     uint64_t doubted; /* the last time it asked about commands, or began to watch */
-    bool lead, interrupted, told, watching;
+    bool at_once, lead, interrupted, told, watching;
 };
 
 acp_doing wait_begin(acp_engine *e, acp_doing doing)
@@ -245,7 +245,7 @@ static int wait_inside(struct wait *w)
     bool glanced = answer && glance(e, moving > GLANCE_NS);
     w->start = w->asked = linux_now_ns();
     w->lead = progress_leader_try(e);
-    spin_until(w, patience(e, answer, glanced, moving));
+    spin_until(w, w->at_once ? 0 : patience(e, answer, glanced, moving));
     acp_doing was = wait_begin(e, w->doing);
     int rc = sleep_until_ready(w);
     wait_end(e, w->doing, was);
@@ -266,17 +266,31 @@ static void await_leader(acp_engine *e)
     pthread_mutex_unlock(&e->progress.leader);
 }
 
+static int wait_for(struct wait *w)
+{
+    acp_engine *e = w->engine;
+    wait_caller_enter(e);
+    int rc = atomic_load(&e->stopping) ? ACP_E_CLOSED : wait_inside(w);
+    if (rc == ACP_E_CLOSED)
+        await_leader(e);
+    wait_caller_leave(e);
+    return rc;
+}
+
 int wait_ready(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
                acp_doing doing)
 {
     struct wait w = {.engine = e, .ready = ready, .context = context, .timeout_ns = timeout_ns,
                      .doing = doing};
-    wait_caller_enter(e);
-    int rc = atomic_load(&e->stopping) ? ACP_E_CLOSED : wait_inside(&w);
-    if (rc == ACP_E_CLOSED)
-        await_leader(e);
-    wait_caller_leave(e);
-    return rc;
+    return wait_for(&w);
+}
+
+int wait_asleep(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
+                acp_doing doing)
+{
+    struct wait w = {.engine = e, .ready = ready, .context = context, .timeout_ns = timeout_ns,
+                     .doing = doing, .at_once = true};
+    return wait_for(&w);
 }
 
 bool wait_doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns)

@@ -15,6 +15,7 @@ int main(void)
     int fd = linux_pidfd_open((uint32_t)getpid());
     CHECK(fd <= 0);
     linux_shut(&fd);
+    CHECK(linux_yields_to((uint32_t)getpid()));
     CHECK(fd == -1 && fcntl(0, F_GETFD) == -1);
     return 0;
 }
