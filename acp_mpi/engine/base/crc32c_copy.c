@@ -3,8 +3,10 @@
 #include "base/crc32c_copy.h"
 #include "base/crc32c.h"
 
+#include <stdbool.h>
 #include <string.h>
 
+#define LINE ((size_t)64)
 #define LONG ((size_t)512) /* less is summed before a fold has ended */
 
 /* Through a piece of the stack, which stays in the cache next to the processor. */
@@ -55,11 +57,13 @@ static inline X86_FOLD __m256i fold(__m256i sum, __m256i next)
 }
 
 /* Bytes on their way to `to`; NULL: they are not copied. */
-static inline X86_FOLD __m256i moved(uint8_t *to, const uint8_t *from, size_t at)
+static inline X86_FOLD __m256i moved(uint8_t *to, const uint8_t *from, size_t at, bool past)
 {
     __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)(from + at));
     __asm__("" : "+x"(bytes)); /* else the compiler may load it again for the sum */
-    if (to)
+    if (past)
+        _mm256_stream_si256((__m256i *)(void *)(to + at), bytes);
+    else if (to)
         _mm256_storeu_si256((__m256i *)(void *)(to + at), bytes);
     return bytes;
 }
@@ -76,16 +80,16 @@ static inline X86_FOLD uint32_t sum_of(__m256i a, __m256i b, __m256i c, __m256i 
 
 /* A multiple of the STRIDE. Long carry-less products in place of the CRC instruction: they run while the next bytes are
  * on their way from memory. */
-static X86_FOLD uint32_t folded(uint32_t crc, uint8_t *to, const uint8_t *from, size_t n)
+static X86_FOLD uint32_t folded(uint32_t crc, uint8_t *to, const uint8_t *from, size_t n, bool past)
 {
-    __m256i a = moved(to, from, 0), b = moved(to, from, 32);
-    __m256i c = moved(to, from, 64), d = moved(to, from, 96);
+    __m256i a = moved(to, from, 0, past), b = moved(to, from, 32, past);
+    __m256i c = moved(to, from, 64, past), d = moved(to, from, 96, past);
     a = _mm256_xor_si256(a, _mm256_set_epi64x(0, 0, 0, ~crc));
     for (size_t i = STRIDE; i < n; i += STRIDE) {
-        a = fold(a, moved(to, from, i));
-        b = fold(b, moved(to, from, i + 32));
-        c = fold(c, moved(to, from, i + 64));
-        d = fold(d, moved(to, from, i + 96));
+        a = fold(a, moved(to, from, i, past));
+        b = fold(b, moved(to, from, i + 32, past));
+        c = fold(c, moved(to, from, i + 64, past));
+        d = fold(d, moved(to, from, i + 96, past));
     }
     return sum_of(a, b, c, d);
 }
@@ -98,11 +102,13 @@ static inline X86_WIDE __m512i fold_wide(__m512i sum, __m512i next)
                                      _mm512_clmulepi64_epi128(sum, over, 0x11), next, THREE_SUMMED);
 }
 
-static inline X86_WIDE __m512i moved_wide(uint8_t *to, const uint8_t *from, size_t at)
+static inline X86_WIDE __m512i moved_wide(uint8_t *to, const uint8_t *from, size_t at, bool past)
 {
     __m512i bytes = _mm512_loadu_si512(from + at);
     __asm__("" : "+v"(bytes));
-    if (to)
+    if (past)
+        _mm512_stream_si512((__m512i *)(void *)(to + at), bytes);
+    else if (to)
         _mm512_storeu_si512(to + at, bytes);
     return bytes;
 }
@@ -117,26 +123,31 @@ static inline X86_WIDE __m256i upper(__m512i x)
     return _mm512_extracti64x4_epi64(x, 1);
 }
 
-static X86_WIDE uint32_t folded_wide(uint32_t crc, uint8_t *to, const uint8_t *from, size_t n)
+static X86_WIDE uint32_t folded_wide(uint32_t crc, uint8_t *to, const uint8_t *from, size_t n, bool past)
 {
-    __m512i a = moved_wide(to, from, 0), b = moved_wide(to, from, 64);
-    __m512i c = moved_wide(to, from, 128), d = moved_wide(to, from, 192);
+    __m512i a = moved_wide(to, from, 0, past), b = moved_wide(to, from, 64, past);
+    __m512i c = moved_wide(to, from, 128, past), d = moved_wide(to, from, 192, past);
     a = _mm512_xor_si512(a, _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)~crc)));
     for (size_t i = WIDE_STRIDE; i < n; i += WIDE_STRIDE) {
-        a = fold_wide(a, moved_wide(to, from, i));
-        b = fold_wide(b, moved_wide(to, from, i + 64));
-        c = fold_wide(c, moved_wide(to, from, i + 128));
-        d = fold_wide(d, moved_wide(to, from, i + 192));
+        a = fold_wide(a, moved_wide(to, from, i, past));
+        b = fold_wide(b, moved_wide(to, from, i + 64, past));
+        c = fold_wide(c, moved_wide(to, from, i + 128, past));
+        d = fold_wide(d, moved_wide(to, from, i + 192, past));
     }
     return sum_of(fold(lower(a), lower(c)), fold(upper(a), upper(c)), fold(lower(b), lower(d)), fold(upper(b), upper(d)));
 }
 
-static uint32_t by_folding(uint32_t crc, uint8_t *to, const uint8_t *from, size_t n)
+/* `past` the caches, from the begin of a line on */
+static uint32_t by_folding(uint32_t crc, uint8_t *to, const uint8_t *from, size_t n, bool past)
 {
     size_t wide = n >= WIDE_LEAST && has_wide_folding() ? n - n % WIDE_STRIDE : 0;
     if (wide)
-        crc = folded_wide(crc, to, from, wide);
-    return wide < n ? folded(crc, to ? to + wide : NULL, from + wide, n - wide) : crc;
+        crc = folded_wide(crc, to, from, wide, past);
+    if (wide < n)
+        crc = folded(crc, to ? to + wide : NULL, from + wide, n - wide, past);
+    if (past)
+        _mm_sfence(); /* a store that says they are there comes after them */
+    return crc;
 }
 
 #else
@@ -145,25 +156,39 @@ static uint32_t by_folding(uint32_t crc, uint8_t *to, const uint8_t *from, size_
 
 static inline int has_folding(void) { return 0; }
 
-static uint32_t by_folding(uint32_t crc, uint8_t *to, const uint8_t *from, size_t n)
+static uint32_t by_folding(uint32_t crc, uint8_t *to, const uint8_t *from, size_t n, bool past)
 {
+    (void)past;
     return to ? by_pieces(crc, to, from, n) : acp_crc32c_portable(crc, from, n);
 }
 
 #endif
 
-uint32_t acp_crc32c_copy(uint32_t crc, void *to, const void *from, size_t n)
+static uint32_t copied(uint32_t crc, uint8_t *to, const uint8_t *from, size_t n, bool past)
 {
     size_t whole = has_folding() ? n - n % STRIDE : 0;
     if (whole)
-        crc = by_folding(crc, to, from, whole);
-    return by_pieces(crc, (uint8_t *)to + whole, (const uint8_t *)from + whole, n - whole);
+        crc = by_folding(crc, to, from, whole, past);
+    return by_pieces(crc, to + whole, from + whole, n - whole);
+}
+
+uint32_t acp_crc32c_copy(uint32_t crc, void *to, const void *from, size_t n)
+{
+    return copied(crc, to, from, n, false);
+}
+
+uint32_t acp_crc32c_stream(uint32_t crc, void *to, const void *from, size_t n)
+{
+    size_t head = -(uintptr_t)to % LINE;
+    head = head < n ? head : n;
+    crc = copied(crc, to, from, head, false);
+    return copied(crc, (uint8_t *)to + head, (const uint8_t *)from + head, n - head, true);
 }
 
 size_t acp_crc32c_fold(uint32_t *crc, const void *data, size_t n)
 {
     size_t whole = has_folding() && n >= LONG ? n - n % STRIDE : 0;
     if (whole)
-        *crc = by_folding(*crc, NULL, data, whole);
+        *crc = by_folding(*crc, NULL, data, whole, false);
     return whole;
 }

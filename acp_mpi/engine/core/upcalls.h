@@ -50,8 +50,9 @@ struct upcalls {
 
     /* of transport, with the lock held */
     message_handler *arrived;
-    int (*land)(acp_lane *lane, const struct message *put, const unsigned char *payload, uint64_t size,
-                uint64_t *sum); /* straight into its place; *sum, if given, goes on over it */
+    /* Straight into its place, a part of a long transfer past the caches; *sum, if given, goes on over it. */
+    int (*land)(acp_lane *lane, const struct message *put, const unsigned char *payload, uint64_t size, bool is_long,
+                uint64_t *sum);
     void (*landed)(acp_lane *lane, struct peer *from, struct link *link, const struct message *put,
                    const unsigned char *payload, int rc); /* ACP_E_BUSY: it is not in its place so far */
     void (*answer)(acp_lane *lane, struct link *link); /* the acknowledgements due, in one frame */

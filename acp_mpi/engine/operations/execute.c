@@ -2,6 +2,7 @@
 #include "operations/execute.h"
 #include "base/crc32c.h"
 #include "base/crc32c_copy.h"
+#include "base/stream_copy.h"
 #include "memory/translate.h"
 #include "operations/op_table.h"
 #include "peers/peer.h"
@@ -273,6 +274,22 @@ int execute_command(acp_lane *lane, const struct message *c, struct place local,
     for (int attempt = 0; attempt < 3 && rc == ACP_E_UNREGISTERED; attempt++)
         rc = run_once(lane, c, local, from, size, result);
     return rc;
+}
+
+int execute_stream(acp_lane *lane, const struct message *put, const unsigned char *payload, uint64_t size, uint64_t *sum)
+{
+    struct translation d;
+    enum reach reach;
+    if (translate(lane, put->dst, size, &d, &reach) != ACP_OK || reach != REACH_LOAD || !translate_enter(&d, ROLE_DST))
+        return execute_command(lane, put, (struct place){(unsigned char *)(uintptr_t)payload, true}, 0, size, sum);
+    unsigned char *there = d.base + (put->dst - d.low);
+    if (sum)
+        *sum = acp_crc32c_stream((uint32_t)*sum, there, payload, size);
+    else
+        stream_copy(there, payload, size);
+    translate_leave(&d, ROLE_DST);
+    written(lane->engine, &d, put->dst, size);
+    return ACP_OK;
 }
 
 /* Reads the part of the source at `at` into memory of this process, for a put; *sum, if given, goes

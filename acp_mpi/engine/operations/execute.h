@@ -21,6 +21,9 @@ struct place {
 int execute_command(acp_lane *lane, const struct message *command, struct place local, uint64_t from,
                     uint64_t size, uint64_t *result);
 
+/* The same for a part of a long put: its bytes go past the caches, which all of it would fill. */
+int execute_stream(acp_lane *lane, const struct message *put, const unsigned char *payload, uint64_t size, uint64_t *sum);
+
 /* Parts of a copy whose other end is elsewhere, to and from memory of this process alone */
 int execute_part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer,
                       uint64_t *sum);

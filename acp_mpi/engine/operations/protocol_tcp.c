@@ -104,5 +104,5 @@ static int road_call(acp_lane *lane, struct op *op)
 
 const struct road road_link = {
     .send = road_send, .put = road_put, .get = road_get, .call = road_call, .room = road_room,
-    .parts = 64, .group = 8,
+    .parts = 64, .group = 16,
 };

@@ -73,8 +73,10 @@ static void begin_task(acp_lane *lane, struct peer *from, struct link *link,
 
 /* Straight from a frame into its place, while it is summed if a sum is wanted. */
 int target_land(acp_lane *lane, const struct message *m, const unsigned char *payload, uint64_t size,
-                uint64_t *sum)
+                bool is_long, uint64_t *sum)
 {
+    if (is_long)
+        return execute_stream(lane, m, payload, size, sum);
     return execute_command(lane, m, (struct place){(unsigned char *)(uintptr_t)payload, true}, 0, size, sum);
 }
 

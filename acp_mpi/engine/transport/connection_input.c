@@ -129,6 +129,7 @@ static void handshake_step(acp_lane *lane, struct wire *wire, unsigned char *buf
 static void note_input(acp_engine *e, struct wire *wire)
 {
     e->tcp.inputs++;
+    e->tcp.long_input = link_is_long(wire->link);
     if (link_is_long(wire->link)) /* other connections are read in turn with it */
         e->tcp.last_input = NULL;
     else

@@ -104,9 +104,14 @@ void link_io_uncork(acp_lane *lane, struct link *link)
         link_hold(lane->engine, link);
 }
 
+static size_t unsent_most(const struct link *link)
+{
+    return link_is_long(link) ? UNSENT_LONG_MOST : UNSENT_MOST;
+}
+
 bool link_io_room(const struct link *link)
 {
-    return link->out.unsent < UNSENT_MOST && link->out.held < HELD_MOST;
+    return link->out.unsent < unsent_most(link) && link->out.held < HELD_MOST;
 }
 
 /* A frame that its sender cannot repeat later. */
@@ -184,7 +189,7 @@ void link_io_commit(acp_lane *lane, struct link *link, const struct message *m,
         link_wake(e, link);
     if (link->state != LINK_OPEN || link->corked || !idle || link->wire->writing)
         return;
-    size_t enough = part ? UNSENT_MOST : link->gathers || (command && link->unanswered > 1) ? COMPANY_BYTES : 0;
+    size_t enough = part ? unsent_most(link) : link->gathers || (command && link->unanswered > 1) ? COMPANY_BYTES : 0;
     if (link->out.unsent >= enough) {
         link_io_push(lane, link);
         return;
@@ -309,7 +314,8 @@ static bool can_land(const struct link *link, const struct frame *f)
 static bool land(acp_lane *lane, const struct wire *wire, const struct frame *f, int *rc)
 {
     uint64_t sum = f->sum;
-    *rc = lane->engine->up->land(lane, &f->message, f->payload, f->size, wire->seal ? NULL : &sum);
+    *rc = lane->engine->up->land(lane, &f->message, f->payload, f->size, link_is_long(wire->link),
+                                 wire->seal ? NULL : &sum);
     if (wire->seal)
         return true;
     if (*rc != ACP_OK)
