@@ -1,7 +1,8 @@
-/* The life of a link. The first process with a frame to send opens it, and both use it; if both open one at a time,
- * each keeps sending on its own. When its connection breaks the opener calls again; the other side waits for that
- * call, and knocks now and then: a dead opener never calls, and no other frame may ever go to it. The times are in
- * keepalive.c. */
+/* The life of a link. The first process with a frame to send opens it, and both use it. If both open one at a time that
+ * of the lower slot stays in use: the other process sends on its own until all is acknowledged there, so that the order
+ * remains. On one stream for both ways the answers carry the acknowledgements of TCP. When its connection breaks the
+ * opener calls again; the other side waits for that call, and knocks now and then: a dead opener never calls, and no
+ * other frame may ever go to it. The times are in keepalive.c. */
 #include "transport/link.h"
 #include "base/linux.h"
 #include "core/engine_state.h"
@@ -59,9 +60,25 @@ struct link *link_new(acp_engine *e, struct peer *p, uint32_t color)
     link_lost_after(e, link);
     link->next = e->tcp.links;
     e->tcp.links = link;
-    if (!p->tcp.links[color])
+    struct link *mine = p->tcp.links[color];
+    if (!mine)
         p->tcp.links[color] = link;
+    else if (!link_is_long(mine) && mine->opener && !mine->twin)
+        (mine->twin = link)->twin = mine;
     return link;
+}
+
+void link_leave(acp_engine *e, struct link *link)
+{
+    struct link **used = &link->peer->tcp.links[link->color];
+    if (link->twin && *used == link && link->opener && e->self > link->peer->slot && !link->out.held &&
+        link->twin->state == LINK_OPEN)
+        *used = link->twin;
+}
+
+bool link_is_left(const acp_engine *e, const struct link *link)
+{
+    return link->twin && !link->opener && e->self < link->peer->slot;
 }
 
 void link_hold(acp_engine *e, struct link *link)
@@ -96,6 +113,8 @@ static void link_close(acp_engine *e, struct link *link)
     if (link->wire)
         connection_close(e, link->wire);
     link->wire = NULL;
+    if (link->twin)
+        link->twin->twin = NULL;
     if (link->peer->tcp.links[link->color] == link)
         link->peer->tcp.links[link->color] = NULL;
     e->up->unlinked(e, link);

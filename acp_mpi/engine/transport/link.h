@@ -45,6 +45,7 @@ struct link {
     uint32_t unanswered; /* commands of this process on it */
     struct answers done; /* commands of the peer that are run but not acknowledged */
     struct peer *peer;
+    struct link *twin; /* the other one, if both processes have opened one at a time; NULL */
     struct wire *wire;
     struct outbox out;
     uint64_t received; /* number of frames of the peer that have been run */
@@ -91,6 +92,8 @@ static inline bool link_counts(const struct message *m)
 /* Its life; the times are in keepalive.c */
 struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color);
 struct link *link_new(acp_engine *e, struct peer *p, uint32_t color);
+void link_leave(acp_engine *e, struct link *link); /* for its twin, if that is to be used by both, and all is acknowledged */
+bool link_is_left(const acp_engine *e, const struct link *link); /* the peer is to leave it, when all is acknowledged */
 void link_call(acp_lane *lane, struct link *link);
 bool links_reach(const acp_engine *e, const struct peer *p); /* there is one, maybe without a connection */
 void link_give_up(acp_lane *lane, struct link *link); /* the peer is dead, or has ended */
