@@ -16,6 +16,7 @@ import acp_mpi as acp
 pytestmark = pytest.mark.mpi
 
 SIZES = [0, 1, 7, 8, 55, 56, 57, 63, 64]
+STRUCTURED = ("S3", "U2", "V7", "M8[s]", "m8[ns]", [("a", "i2"), ("b", "f4", 3)])
 
 
 @pytest.fixture
@@ -82,18 +83,20 @@ def test_a_stream_both_ways_is_whole(pair):
 
 
 def test_elements_and_objects_come_as_they_were_sent(pair):
-    for dtype in ("f8", "?", "c16", ">i4", "S3", "M8[s]", [("a", "i2"), ("b", "f4", 3)]):
+    plain = [code for code in np.typecodes["All"] if code not in "OSUVMm"]
+    other = [("of another type", "u1")]
+    for dtype in (*plain, ">i4", ">f8", *STRUCTURED):
         channel = pair(size=256, slots=2, dtype=dtype)
         values = np.arange(24 * np.dtype(dtype).itemsize, dtype=np.uint8).view(dtype)[:5]
         if sends(channel):
             channel.send(values)
             channel.send(values[::2])
             with pytest.raises(TypeError, match="convert them"):
-                channel.send(np.zeros(3, "u2"))
+                channel.send(np.zeros(3, other))
         elif receives(channel):
             got, into = channel.recv(), np.zeros(4, dtype)
             with pytest.raises(TypeError, match="give one of that type"):
-                channel.recv(np.zeros(4, "u2"))
+                channel.recv(np.zeros(4, other))
             assert got.dtype == dtype
             assert got.tobytes() == values.tobytes()
             assert channel.recv(into)[:3].tobytes() == values[::2].tobytes()
@@ -233,11 +236,45 @@ def test_ends_meet_in_the_order_of_their_creation(pair):
                 assert channel.recv() == b"%d" % i
 
 
+def test_ends_that_threads_create_there_and_back_meet_in_order(pair):
+    with ThreadPoolExecutor(2) as pool:
+        ways = [
+            pool.submit(lambda back: [pair(back, size=8) for _ in range(40)], b) for b in (0, 1)
+        ]
+    there, back = (way.result() for way in ways)
+    for i, ends in enumerate(zip(there, back, strict=True)):
+        for channel in filter(sends, ends):
+            channel.send(b"%d" % i)
+    for i, ends in enumerate(zip(there, back, strict=True)):
+        for channel in filter(receives, ends):
+            assert channel.recv() == b"%d" % i
+
+
+@pytest.mark.parametrize("alone", ["sender", "receiver"])
+def test_an_end_without_another_is_given_up(alone):
+    acp.sync()
+    last, used = acp.procs() - 1, acp.heap_statistics().used
+    first = 0 if alone == "sender" else last
+    if last and acp.rank() == first:
+        with acp.Channel(0, last, size=1000) as channel:
+            with pytest.raises(TimeoutError):
+                channel.send(b"", timeout=0.01) if channel.sends else channel.recv(timeout=0.01)
+            assert not channel.connected
+        while acp.heap_statistics().used > used:
+            pass  # the ring goes back; a hang is a failed test
+        acp.send(None, last - first, 1)
+    elif last and acp.rank() == last - first:
+        acp.recv(source=first, tag=1)
+        channel = acp.Channel(0, last, size=1000)  # it is met all the same
+        with channel, pytest.raises(acp.ClosedError if channel.sends else acp.EndOfChannel):
+            channel.send(b"") if channel.sends else channel.recv()
+    acp.sync()
+
+
 def test_ends_that_differ_are_refused(pair):
     last = acp.procs() - 1
-    for ours, theirs in ((8, 16), ("i4", "f4")):
-        mine = ours if acp.rank() == 0 else theirs
-        channel = pair(slots=2, **({"size": mine} if isinstance(mine, int) else {"dtype": mine}))
+    for what, ours, theirs in (("size", 8, 16), ("slots", 2, 3), ("dtype", "i4", "f4")):
+        channel = pair(**{what: ours if acp.rank() == 0 else theirs})
         if channel is not None:
             with pytest.raises(ValueError, match="give the same on both"):
                 channel.send(
