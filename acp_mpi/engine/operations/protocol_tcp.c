@@ -31,7 +31,8 @@ int protocol_tcp_mail(acp_lane *lane, struct peer *to, uint32_t color, const str
 
 static int road_send(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m)
 {
-    struct link *link = m->flags & ANSWER_LATER ? link_to(lane, to, color) : NULL;
+    bool later = layout_is_atomic(m->kind) && m->flags & ANSWER_LATER;
+    struct link *link = later ? link_to(lane, to, color) : NULL;
     /* Only an atomic that goes out alone may be answered later: the answer to an earlier one releases frames that are
      * held back. */
     if (!link || (!link->unanswered && !link->corked))
