@@ -7,6 +7,7 @@
 #include "messages/mailbox.h"
 #include "peers/newcomers.h"
 #include "peers/peer.h"
+#include "peers/rank_table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,8 @@ int acp_channel_new(acp_lane *lane, uint32_t rank, const acp_channel_shape *shap
     c->stride = stride_of(channel_slot_bytes(shape));
     c->mask = shape->slots & (shape->slots - 1) ? 0 : shape->slots - 1;
     c->kept = true;
-    c->apart = p->row.node == e->config.node && !linux_yields_to(p->row.pid);
+    bool service = rank_table_service(e, e->self) || rank_table_service(e, p->slot);
+    c->apart = service && p->row.node == e->config.node && !linux_yields_to(p->row.pid); /* three files of /proc are read */
     pthread_mutex_lock(&e->lock);
     c->nonce = (e->row.nonce ^ (e->channels.serial + 1) * 0x9e3779b97f4a7c15ull) << 1 | (uint64_t)1 << 63;
     if (!shape->sends)
