@@ -68,7 +68,7 @@ uint64_t wait_arm_at(const acp_engine *e)
 
 uint64_t wait_look_on_ns(const acp_engine *e)
 {
-    if (e->tcp.long_input) /* its sender is slower than that look, and wakes this process with much at a time */
+    if (e->tcp.long_input && !e->tcp.brief_turns) /* its sender wakes this process with much at a time */
         return 0;
     return e->progress.crowded ? shortened(e, LOOK_ON_NS) : LOOK_ON_NS;
 }
