@@ -71,14 +71,14 @@ struct link *link_new(acp_engine *e, struct peer *p, uint32_t color)
 void link_leave(acp_engine *e, struct link *link)
 {
     struct link **used = &link->peer->tcp.links[link->color];
-    if (link->twin && *used == link && link->opener && e->self > link->peer->slot && !link->out.held &&
+    if (*used == link && link->opener && e->self > link->peer->slot && !link->out.held &&
         link->twin->state == LINK_OPEN)
         *used = link->twin;
 }
 
 bool link_is_left(const acp_engine *e, const struct link *link)
 {
-    return link->twin && !link->opener && e->self < link->peer->slot;
+    return !link->opener && e->self < link->peer->slot;
 }
 
 void link_hold(acp_engine *e, struct link *link)

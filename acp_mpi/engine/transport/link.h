@@ -92,8 +92,9 @@ static inline bool link_counts(const struct message *m)
 /* Its life; the times are in keepalive.c */
 struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color);
 struct link *link_new(acp_engine *e, struct peer *p, uint32_t color);
-void link_leave(acp_engine *e, struct link *link); /* for its twin, if that is to be used by both, and all is acknowledged */
-bool link_is_left(const acp_engine *e, const struct link *link); /* the peer is to leave it, when all is acknowledged */
+/* Of one with a twin: for that, if both are to use it, and all is acknowledged. */
+void link_leave(acp_engine *e, struct link *link);
+bool link_is_left(const acp_engine *e, const struct link *link); /* likewise: the peer leaves it, when all is acknowledged */
 void link_call(acp_lane *lane, struct link *link);
 bool links_reach(const acp_engine *e, const struct peer *p); /* there is one, maybe without a connection */
 void link_give_up(acp_lane *lane, struct link *link); /* the peer is dead, or has ended */

@@ -353,7 +353,8 @@ bool link_io_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
         link_give_up(lane, link); /* only by a peer that breaks the protocol */
         return true;
     }
-    link_leave(e, link);
+    if (unlikely(link->twin))
+        link_leave(e, link);
     link->corked = true;
     if (m.kind == ACP_PROBE)
         e->up->answer(lane, link);
@@ -384,7 +385,8 @@ bool link_io_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
 static void acknowledge(acp_engine *e, struct link *link)
 {
     struct message m = {.kind = ACP_ACK};
-    if (link->state != LINK_OPEN || link->untold < (link_is_left(e, link) ? 1 : UNTOLD_MOST) || link->wire->writing)
+    size_t enough = link->twin && link_is_left(e, link) ? 1 : UNTOLD_MOST;
+    if (link->state != LINK_OPEN || link->untold < enough || link->wire->writing)
         return;
     if (link_io_send_now(link->wire, &m, link->received))
         link->untold = 0;
