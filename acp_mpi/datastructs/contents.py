@@ -72,13 +72,20 @@ def _in_slots(container: Hashed[Any, Any], kind: Any) -> Any:
             "itemsize": sum(words),
         }
     )  # fmt: skip
-    rows = numpy.frombuffer(container._rows(), row)
-    if not elements[1].width:
-        return numpy.ascontiguousarray(rows["key"])
-    array = numpy.empty(len(rows), kind)
-    for name in kind.names:
-        array[name] = rows[name]
-    return array
+    array, at = numpy.empty(len(container), kind), 0
+    for data in container._rows():
+        rows = numpy.frombuffer(data, row)
+        if at + len(rows) > len(array):  # others put in more meanwhile
+            array = numpy.concatenate([array[:at], numpy.empty(at + len(rows), kind)])
+        there, at = array[at : at + len(rows)], at + len(rows)
+        if row == kind:
+            there.view("u1")[:] = rows.view("u1")  # NumPy copies structures by the field
+        elif elements[1].width:
+            for name in kind.names:
+                there[name] = rows[name]
+        else:
+            there[:] = rows["key"]
+    return array[:at]
 
 
 def _packed(element: Any, values: Any, kind: Any) -> Any:

@@ -46,15 +46,13 @@ class HashedCopies(_engine.ManyHandle, Container, Generic[K, V]):
         """Yield all as pairs of key and value (of a set b'', of a multiset a count)."""
         return self._pairs(range(self._part_count))
 
-    def _rows(self) -> bytes:
-        """Return key and value of all, which stand in slots, each padded to a multiple of 8."""
-        found = []
+    def _rows(self) -> Iterator[bytes]:
+        """Yield key and value of all, which stand in slots, each padded to a multiple of 8."""
         for part in range(self._part_count):
             stripe = key_hash = 0
             while stripe < STRIPES:
                 rows, stripe, key_hash = self._scan_rows("items", part, stripe, key_hash, BATCH)
-                found.append(rows)
-        return b"".join(found)
+                yield rows
 
     def _merge_in(self, pairs: Iterator[tuple[K, V]], source: "HashedCopies[K, V]") -> None:
         """Put in elements with keys that are not there, and take those out of `source`."""

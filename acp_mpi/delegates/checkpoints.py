@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import zlib
 from typing import Any
 
 from acp_mpi.delegates.disk import given_or_there, take_place, write_all
@@ -51,7 +50,7 @@ class _Generation:
             self._size += item.nbytes
             for at, piece in given_or_there(None if data is None else data[i], item):
                 write_all(self._descriptor, piece, begin + at)
-                crc = zlib.crc32(piece, crc)
+                crc = _engine.crc32c(piece, crc)
             held[item.name] = describe(item, begin, crc)
         self._ranks[share.node[share.rank]] = held
 

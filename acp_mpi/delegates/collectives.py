@@ -6,13 +6,12 @@ Short arrays go with the command and the answer; of others the delegate gets the
 from __future__ import annotations
 
 import contextlib
-import pickle
 from typing import TYPE_CHECKING, Any
 
 from acp_mpi.comm.collectives.operations import operation_of
 from acp_mpi.comm.collectives.sizes import fits
 from acp_mpi.comm.collectives.team import team_of
-from acp_mpi.delegates.frames import fits_short_fold
+from acp_mpi.delegates.frames import plan_of
 from acp_mpi.delegates.meetings import ANSWERED
 from acp_mpi.delegates.memory import place_of, release
 from acp_mpi.delegates.requests import fill
@@ -206,6 +205,7 @@ class Collectives:
         self._begin, self._local, self._stays = begin, local, stays
         self._ways: dict[tuple[int, ...], str] = {}  # of ranks: the command by which they meet
         self._members: Any = None
+        self._ndarray: Any = None
         self._plans: dict[Any, bytes] = {}  # of short folds of all that live, pickled
 
     def begin(
@@ -235,13 +235,12 @@ class Collectives:
         Of short arrays, which go with it, or of global ones at the same places. Where there is no
         plan it is empty, and `out` as given.
         """
-        import numpy
-
-        if type(x) is not numpy.ndarray or type(op) is not str or self._stays:
+        ndarray = self._ndarray or self._find_ndarray()
+        if type(x) is not ndarray or type(op) is not str or self._stays:
             return b"", out
         is_short = x.nbytes <= SHORT
-        place = numpy.empty(x.shape, x.dtype) if out is None and is_short else out
-        if type(place) is not numpy.ndarray:
+        place = ndarray(x.shape, x.dtype) if out is None and is_short else out
+        if type(place) is not ndarray:
             return b"", out
         if not (is_short or (x.flags.c_contiguous and place.flags.c_contiguous)):
             return b"", out
@@ -257,6 +256,12 @@ class Collectives:
         if plan is None:
             plan = self._plans[key] = self._plan(kind, x, op, place, where)
         return (plan, place) if plan and place.flags.writeable else (b"", out)
+
+    def _find_ndarray(self) -> Any:
+        import numpy
+
+        self._ndarray = numpy.ndarray
+        return self._ndarray
 
     def _plan(self, kind: str, x: Any, op: Any, out: Any, where: Any) -> bytes:
         if not (x.shape == out.shape and x.dtype == out.dtype and not x.dtype.hasobject):
@@ -275,8 +280,7 @@ class Collectives:
         elif (made.given, made.wanted) != where:  # a copy
             release(made.keep)
             return b""
-        plan = pickle.dumps(made.call, 5)
-        return plan if fits_short_fold(plan, 0 if where else made.nbytes) else b""
+        return plan_of(made.call, 0 if where else made.nbytes)
 
     def _meet(
         self,

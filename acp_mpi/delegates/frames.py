@@ -39,15 +39,15 @@ def frames(number: int, kind: int, x: Any) -> Sequence[bytes]:
     ]
 
 
+def plan_of(call: tuple[object, ...], nbytes: int) -> bytes:
+    """Return a call for `short_fold`; empty: it does not go into one frame with so many bytes."""
+    plan = pickle.dumps(call, 5)
+    return bytes((len(plan),)) + plan if 1 + len(plan) + nbytes <= _ROOM else b""
+
+
 def short_fold(number: int, plan: bytes, given: bytes) -> Sequence[bytes]:
     """Return the frame of a fold of a short array: a call that was pickled once, and the bytes."""
-    size = 1 + len(plan) + len(given)
-    return (_HEAD.pack(number, SHORT_FOLD, size) + bytes((len(plan),)) + plan + given,)
-
-
-def fits_short_fold(plan: bytes, nbytes: int) -> bool:
-    """Return whether they go into one frame."""
-    return 1 + len(plan) + nbytes <= _ROOM
+    return (_HEAD.pack(number, SHORT_FOLD, len(plan) + len(given)) + plan + given,)
 
 
 class Listener:
@@ -66,7 +66,7 @@ class Listener:
         data = frame[_HEAD.size : _HEAD.size + size]
         if kind == SHORT_FOLD:
             end = 1 + data[0]
-            return number, kind, (bytes(data[1:end]), bytes(data[end:]))
+            return number, kind, (bytes(data[:end]), bytes(data[end:]))
         if number != self._number:
             self._number, self._pieces = number, []
         if kind == MORE:

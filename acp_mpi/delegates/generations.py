@@ -19,6 +19,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from acp_mpi.delegates.disk import let_go, opened, pieces, read_all
+from acp_mpi.engine import _engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 DATA, MANIFEST = ".data", ".json"
 _KEPT = 2
-_FORM = 1
+_FORM = 2  # 1 had sums of CRC-32
 _NAME = re.compile(r"(-?\d+-[0-9a-f]{8}-\d+)\.\d+(\.data|\.json)(\.part)?")
 _CHUNK = 4 << 20
 
@@ -239,7 +240,7 @@ def _crc(path: str, begin: int, nbytes: int) -> int:
         for at in range(0, nbytes, _CHUNK):
             piece = chunk[: min(_CHUNK, nbytes - at)]
             read_all(file.fileno(), piece, begin + at, path)
-            crc = zlib.crc32(piece, crc)
+            crc = _engine.crc32c(piece, crc)
     return crc
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import mmap
+    from collections.abc import Sequence
     from typing import Any, Protocol
 
     from acp_mpi.delegates.generations import Item
@@ -17,28 +18,33 @@ if TYPE_CHECKING:
             """Tell it what has become of a command."""
 
 
-_OF_FILES = ("load", "save", "commit", "drop", "checkpoint", "abandon", "wholes", "check", "fill")
+_OF_FILES = frozenset(
+    ("load", "save", "commit", "drop", "checkpoint", "abandon", "wholes", "check", "fill")
+)
 
 
 class Job:
     """A command under way."""
 
+    path: str | None = None
+    before: Sequence[Job] = ()
+    source: Sequence[Part | Item] = ()  # of what may be copied
+    copy: mmap.mmap | None = None
+    data: list[memoryview] | None = None  # of it, by part
+    held = 0  # bytes of `data`, or to come
+    given: bytes | int | None = None  # to a collective
+    fired: int | None = None  # what a kernel has stored to begin it
+    over = False
+    waits = False  # for other ranks
+
     def __init__(self, client: Client, number: int, name: str, arguments: tuple[Any, ...]) -> None:
         self.client, self.number, self.name, self.arguments = client, number, name, arguments
-        self.path: str | None = arguments[0] if name in _OF_FILES else None
-        self.before: list[Job] = []
-        self.source: list[Part] | list[Item] = []  # of what may be copied
+        if name in _OF_FILES:
+            self.path = arguments[0]
         if name == "save" and arguments[2]:
             self.source = [arguments[1]]
         elif name == "checkpoint":
             self.source = arguments[1].items
-        self.copy: mmap.mmap | None = None
-        self.data: list[memoryview] | None = None  # of it, by part
-        self.held = 0  # bytes of `data`, or to come
-        self.given: bytes | int | None = None  # to a collective
-        self.fired: int | None = None  # what a kernel has stored to begin it
-        self.over = False
-        self.waits = False  # for other ranks
 
     @property
     def size(self) -> int:

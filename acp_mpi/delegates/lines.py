@@ -34,6 +34,7 @@ class Line:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
+        self._sleepers = 0  # threads that wait for that
         self._numbers = itertools.count()
         self.open: dict[int, DelegateRequest] = {}
         self.failed: list[DelegateRequest] = []  # nobody may have waited for them
@@ -87,7 +88,7 @@ class Line:
 
     def wait(self, over: Callable[[], bool], timeout: float | None) -> bool:
         """Wait for an answer by which `over` is true; return whether that came in time."""
-        seconds = _engine.seconds_of(timeout, "wait")
+        seconds = None if timeout is None else _engine.seconds_of(timeout, "wait")
         end = None if seconds is None else time.monotonic() + seconds
         with self._changed:
             while not over():
@@ -118,7 +119,19 @@ class Line:
 
     def _await_answer(self, left: float | None) -> bool:
         """Wait for any answer, with the lock; return whether one may have come in time."""
-        return left != 0.0 and self._changed.wait(left)
+        return left != 0.0 and self._sleep(left)
+
+    def _sleep(self, left: float | None = None) -> bool:
+        self._sleepers += 1
+        try:
+            return self._changed.wait(left)
+        finally:
+            self._sleepers -= 1
+
+    def _tell(self) -> None:
+        """Wake threads that wait, with the lock."""
+        if self._sleepers:
+            self._changed.notify_all()
 
     def _heard(self, number: int, kind: int, x: Any) -> None:
         request = self.open.get(number)
@@ -144,7 +157,7 @@ class Line:
             text = f"{request}: the delegate, rank {self.rank}, has died"
             request._take(None, PeerLostError(text))
             self.failed.append(request)
-        self._changed.notify_all()
+        self._tell()
 
     def close(self) -> None:
         """End it; nothing is under way."""
@@ -169,7 +182,7 @@ class Channels(Line):
                 if not self._shared:
                     self._shared = True
                     self._say(next(self._numbers), ("ping", None, ()))
-                self._changed.wait()
+                self._sleep()
             return self._ends.expect()
 
     def _say(self, number: int, x: Any) -> None:
@@ -200,7 +213,7 @@ class Channels(Line):
             if self._shared:
                 self._ends.expect()
                 self._shared = False
-            self._changed.notify_all()
+            self._tell()
         if said is not None:
             self._heard(*said)
         if loss is not None:
@@ -231,7 +244,7 @@ class Threads(Line):
         """Take an answer of the server in."""
         with self._changed:
             self._heard(number, kind, x)
-            self._changed.notify_all()
+            self._tell()
 
     def close(self) -> None:
         """Have the threads end."""

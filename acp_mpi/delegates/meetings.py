@@ -69,6 +69,7 @@ class Meeting:
         self.jobs: dict[int, Job] = {}  # by the place of the rank
         self._calls: dict[int, Call] = {}
         self.failed: BaseException | None = None
+        self.brought = True  # of a fold: what is given comes with the commands, and goes so
 
     @property
     def before(self) -> list[Job]:
@@ -89,6 +90,8 @@ class Meeting:
                 f"{call.kind}: rank {call.rank} has left it, after an error there; look for the "
                 "first error among the ranks"
             )
+        if type(job.given) is not bytes or (call.wanted is not None and call.wanted != ANSWERED):
+            self.brought = False
         self.jobs[call.me], self._calls[call.me] = job, call
 
 
@@ -170,7 +173,10 @@ class Meetings:
 
 def first_dead(ranks: Iterable[int]) -> int | None:
     """Return the first of them that has died, as far as this process knows."""
-    return next((rank for rank in ranks if not _engine.is_alive(rank)), None)
+    for rank in ranks:
+        if not _engine.is_alive(rank):
+            return rank
+    return None
 
 
 def lost(kind: str, who: str, why: str) -> PeerLostError:
@@ -230,12 +236,8 @@ class Work:
         call = self.calls[0]
         self._kind, self._nbytes = call.kind, call.nbytes
         places: list[Any] = [meeting.jobs[c.me].given for c in self.calls]
-        self._answer: bytearray | None = None  # of a fold of what has come with the commands
-        if (
-            self._kind in _FOLDS
-            and all(type(where) is bytes for where in places)
-            and all(c.wanted in (None, ANSWERED) for c in self.calls)
-        ):
+        self._answer: bytearray | None = None  # of a fold of what was brought
+        if self._kind in _FOLDS and meeting.brought:
             self._places, self._answer = places, bytearray(places[0])
             self.short = isinstance(call.op, str)
             return

@@ -22,8 +22,11 @@ def fill(out: Any, answer: bytes) -> Any:
 
 
 def filled(arrays: tuple[Any, Any], answer: bytes | None) -> Any:
-    """Return the second array, filled by the answer, if that brings the result."""
-    return arrays[1] if answer is None else fill(arrays[1], answer)
+    """Return the second of two plain arrays, filled by the answer, if that brings the result."""
+    out = arrays[1]
+    if answer is not None:
+        out[...] = type(out)(out.shape, out.dtype, answer)
+    return out
 
 
 class DelegateRequest(acp.Request[Any]):
@@ -69,7 +72,7 @@ class DelegateRequest(acp.Request[Any]):
         Raises what went wrong at the delegate, PeerLostError if that has died, TimeoutError after
         `timeout` seconds: it goes on then.
         """
-        if not self._line.wait(lambda: self._over, timeout):
+        if not (self._over or self._line.wait(lambda: self._over, timeout)):
             why = self._line.why_not_done(self._number, timeout)
             raise TimeoutError(f"{self}: not done within {timeout} s{why}; it goes on")
         self._claimed = True

@@ -82,13 +82,11 @@ class Server:
             return
         with self._changed:
             self._commands += name not in ("drop", "abandon")
-            if after is not None and (earlier := self._jobs.get((client, after))):
-                job.before.append(earlier)
+            self._note(job, after)
             if job.path is not None:
                 if last := self._last.get(job.path):
-                    job.before.append(last)
+                    job.before = [*job.before, last]
                 self._last[job.path] = job
-            self._jobs[client, number] = job
             if lane := self._lane(job):
                 self._queue(lane, job)
         if lane is None:
@@ -119,7 +117,7 @@ class Server:
         call = Call(*fields)
         if held:
             self._gates[job.client, job.number] = Job(job.client, job.number, "gate", ())
-            job.before.append(self._gates[job.client, job.number])
+            job.before = [self._gates[job.client, job.number]]
         self._enter(job, None)
         try:
             self.nodes.check(call)
@@ -162,9 +160,12 @@ class Server:
     def _enter(self, job: Job, after: int | None) -> None:
         with self._changed:
             self._commands += 1
-            if after is not None and (earlier := self._jobs.get((job.client, after))):
-                job.before.append(earlier)
-            self._jobs[job.client, job.number] = job
+            self._note(job, after)
+
+    def _note(self, job: Job, after: int | None) -> None:
+        if after is not None and (earlier := self._jobs.get((job.client, after))):
+            job.before = [*job.before, earlier]
+        self._jobs[job.client, job.number] = job
 
     def _join(self, job: Job, call: Call) -> None:
         with self._changed:
@@ -198,8 +199,12 @@ class Server:
             work.meeting.failed = portable(error)
             self._give_up(work.meeting)
             return
+        with self._changed:
+            for job in work.meeting.jobs.values():
+                self._leave(job)
+            self._wake()
         for job, answer in work.answers():
-            self.end(job, DONE, answer)
+            self._answer(job, DONE, answer)
 
     def _give_up(self, meeting: Meeting) -> None:
         for job in list(meeting.jobs.values()):
@@ -268,6 +273,10 @@ class Server:
         """Tell the rank what has become of a command, and let others begin that wait for it."""
         with self._changed:
             self._over(job)
+        self._answer(job, kind, result)
+
+    @staticmethod
+    def _answer(job: Job, kind: int, result: Any) -> None:
         if kind == DONE and job.fired is not None:
             result = job.fired, result
         try:
@@ -276,10 +285,13 @@ class Server:
             job.client.answer(job.number, FAILED, portable(error))
 
     def _over(self, job: Job) -> None:
+        self._leave(job)
+        self._wake()
+
+    def _leave(self, job: Job) -> None:
         job.over = True
         self._let_go(job)
         self._jobs.pop((job.client, job.number), None)
-        self._wake()
 
     def _wake(self) -> None:
         for lane, queue in self._lanes.items():
@@ -290,7 +302,7 @@ class Server:
         self._held -= job.held
         if job.copy is not None:
             self._spares.give_back(job.copy)
-        job.held, job.copy, job.data, job.before = 0, None, None, []
+        job.held, job.copy, job.data, job.before = 0, None, None, ()
         if job.path is not None and self._last.get(job.path) is job:
             del self._last[job.path]
 
@@ -301,7 +313,7 @@ class Server:
             self._let_go(job)
             for other in self._jobs.values():
                 if other.path == job.path and job in other.before:
-                    other.before.remove(job)
+                    other.before = [one for one in other.before if one is not job]
             self._wake()
 
     def _copy(self, job: Job) -> None:
@@ -393,4 +405,4 @@ class Server:
 
 @lru_cache(1024)
 def _planned(plan: bytes) -> Call:
-    return Call(*pickle.loads(plan))
+    return Call(*pickle.loads(plan[1:]))
