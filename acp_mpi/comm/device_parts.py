@@ -17,7 +17,7 @@ from time import monotonic
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error, TruncationError
 from acp_mpi.rma import device_rooms
-from acp_mpi.rma.device_memory import found, look_of
+from acp_mpi.rma.device_memory import found, look_of, overlap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,15 +78,6 @@ class _Rooms:
             with suppress(Exception):
                 _engine.wait(self._moving[0][0])
             self._moving.popleft()
-
-
-def _overlap(one: tuple[Any, int, int, Any], other: tuple[Any, int, int, Any] | None) -> bool:
-    return (
-        other is not None
-        and one[0].address == other[0].address
-        and one[1] < other[1] + other[2]
-        and other[1] < one[1] + one[2]
-    )
 
 
 def leaving(x: Any, function: str, slot: int = 1) -> _Rooms:
@@ -151,7 +142,7 @@ class Leaving:
             _engine.transfer_isend(self._function, b"", *place)
 
     def _rest(self, rooms: _Rooms, head: Any, place: Any, timeout: Any, meanwhile: Any) -> None:
-        if meanwhile is not None and _overlap(rooms.side, meanwhile.side):
+        if meanwhile is not None and overlap(rooms.side, meanwhile.side):
             meanwhile = None  # what comes may take the place of what has left
         going: deque[tuple[Any, Any]] = deque([(head, None)] if head is not None else [])
         until = None if timeout is None else monotonic() + timeout

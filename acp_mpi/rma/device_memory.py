@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    Side = tuple[Any, int, int, Any]  # block, offset, bytes, stream
+
 KINDS = {
     2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 9: "vpi", 10: "rocm", 11: "rocm host",
     12: "ext", 13: "cuda managed", 14: "oneapi", 15: "webgpu", 16: "hexagon", 17: "maia",
@@ -111,6 +113,17 @@ def found(x: Any, function: str, writable: bool = False) -> tuple[Any, int, int,
     return block, offset + at, size, _stream(x, stream)
 
 
+def overlap(one: Side | None, other: Side | None) -> bool:
+    """Return whether device memory, (block, offset, bytes, stream), lies over another."""
+    return (
+        one is not None
+        and other is not None
+        and one[0].address == other[0].address
+        and one[1] < other[1] + other[2]
+        and other[1] < one[1] + one[2]
+    )
+
+
 def look_of(x: Any, function: str) -> tuple[Any, tuple[int, ...]]:
     """Return the type of the elements of device memory, and its shape."""
     import numpy
@@ -125,7 +138,7 @@ def look_of(x: Any, function: str) -> tuple[Any, tuple[int, ...]]:
 
 
 class _Staged:
-    """A stand-in in host memory for device memory, `side`; short ones are in rooms.
+    """A stand-in in host memory for device memory, `side`; all but very long ones are in rooms.
 
     A call copies its first bytes to the device.
     """
@@ -139,7 +152,7 @@ class _Staged:
         self.side, self._function, self._ga = side, function, 0
         if over is not None and over.nbytes == side[2] > device_rooms.BYTES:
             self.array = over.reshape(-1).view("u1").view(dtype).reshape(shape)
-        elif side[2] <= device_rooms.BYTES:
+        elif side[2] <= device_rooms.LONG:
             loan = device_rooms.Loan(function, side[2])
             self.array, self._ga = numpy.asarray(loan).view(dtype).reshape(shape), loan.ga
         else:

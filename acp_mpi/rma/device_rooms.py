@@ -11,14 +11,18 @@ if TYPE_CHECKING:
 
 BYTES = 1 << 20
 SPARE = 8
+LONG = 64 << 20  # bytes of a longer one, at most
+LONG_SPARE = 2 * LONG  # of all of these
 _rooms: list[Any] = []
-_lent: set[int] = set()  # the ids of those that may come back: none of a job that has ended
+_long: list[tuple[int, Any]] = []  # bytes and room, the last given back last
+_lent: dict[int, int] = {}  # bytes by the ids of those that may come back: none of an ended job
 
 
 @on_reset
 @on_close
 def _forget() -> None:
     _rooms.clear()
+    _long.clear()
     _lent.clear()
 
 
@@ -28,16 +32,32 @@ def take(function: str) -> Any:
         room = _rooms.pop()
     except IndexError:
         room = _engine.allocate(BYTES, 0, function)
-    _lent.add(id(room))
+    _lent[id(room)] = BYTES
+    return room
+
+
+def take_long(function: str, size: int) -> Any:
+    """Return a room of that size or more, likewise."""
+    fitting = [each for each in _long if each[0] >= size]
+    if fitting:
+        _long.remove(fitting[-1])
+        bytes_of_room, room = fitting[-1]
+    else:
+        bytes_of_room = -(-size // BYTES) * BYTES
+        room = _engine.allocate(bytes_of_room, 0, function)
+    _lent[id(room)] = bytes_of_room
     return room
 
 
 def give(room: Any) -> None:
     """Keep a room for the next one that needs one."""
-    if id(room) in _lent:
-        _lent.discard(id(room))
-        if len(_rooms) < SPARE:
-            _rooms.append(room)
+    size = _lent.pop(id(room), 0)
+    if size > BYTES:
+        _long.append((size, room))
+        while sum(size for size, _ in _long) > LONG_SPARE:
+            _long.pop(0)
+    elif size and len(_rooms) < SPARE:
+        _rooms.append(room)
 
 
 class Loan:
@@ -46,7 +66,7 @@ class Loan:
     __slots__ = ("__array_interface__", "_room")
 
     def __init__(self, function: str, size: int) -> None:
-        self._room = take(function)
+        self._room = take(function) if size <= BYTES else take_long(function, size)
         place = _engine.buffer_place(self._room, True)[0]
         shown = {"shape": (size,), "typestr": "|u1", "data": (place, False), "version": 3}
         self.__array_interface__ = shown

@@ -29,7 +29,8 @@ def _ours(name: str, x: acp.DeviceArray, out: acp.DeviceArray) -> Body:
 
 def _by_hand(kind: Kind, comm: Any, name: str, size: int) -> Body:
     array, result = kind.own(size), kind.own(size)
-    x, out = np.zeros(size // 8), np.zeros(size // 8)
+    x, out = np.ones(size // 8), np.ones(size // 8)
+    kind.write(array, x)
 
     def body(count: int) -> None:
         for _ in range(count):

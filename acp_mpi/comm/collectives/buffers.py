@@ -19,15 +19,14 @@ _FORMATS |= dict.fromkeys("efdg", "f")
 class Buffer:
     """A buffer: `memory`, `count` elements of `width` bytes of `kind` ("f8"); `array` if NumPy's.
 
-    `back` brings the bytes of a stand-in to the buffer that was meant. Stand-ins for device memory
-    are long: with `over`, another buffer, both are the same memory if they are of one size.
+    `back` brings the bytes of a stand-in to the buffer that was meant. `later`: device memory gets
+    its stand-in by `settle`, and has `device` until then.
     """
 
-    def __init__(
-        self, x: Any, function: str, writable: bool = False, over: Buffer | None = None
-    ) -> None:
+    def __init__(self, x: Any, function: str, writable: bool = False, later: bool = False) -> None:
         self.back: Any = None
         self._stands_in = False
+        self.device: Any = None
         numpy = sys.modules.get("numpy")
         self.array: Any = None
         if numpy is not None and hasattr(x, "__array_interface__"):
@@ -38,7 +37,9 @@ class Buffer:
             view = memoryview(x)
         except TypeError as reason:
             if on_device(x):
-                self._of_device(x, function, writable, over)
+                self._of_device(x, function, writable)
+                if not later:
+                    self.settle()
                 return
             self.array = array_of(x, function, reason)
             self._of_array(self.array, function, writable, sys.modules["numpy"])
@@ -55,16 +56,38 @@ class Buffer:
         self.memory = view
         self.shape: tuple[int, ...] = view.shape or ()
 
-    def _of_device(self, x: Any, function: str, writable: bool, over: Buffer | None) -> None:
-        """Take a copy in host memory, and bring it back to the device in the end."""
+    def _of_device(self, x: Any, function: str, writable: bool) -> None:
+        import numpy
+
+        from acp_mpi.rma.device_memory import look_of
+
+        dtype, shape = look_of(x, function)
+        self.device, self._call = x, (function, writable)
+        self.array = numpy.broadcast_to(numpy.zeros((), dtype), shape)  # no memory
+        self._look(self.array)
+
+    def settle(self, over: Buffer | None = None) -> None:
+        """Take a copy of device memory in host memory, and bring it back to the device in the end.
+
+        Stand-ins are long: with `over`, another buffer, both are the same memory if they are of one
+        size.
+        """
+        if self.device is None:
+            return
         from acp_mpi.rma.device_memory import staged
 
         place = over.array if over is not None and over._stands_in else None
-        self.array, back = staged(x, function, writable, place)
-        self._stands_in = True
-        self._of_array(self.array, function, writable, sys.modules["numpy"])
+        self.array, back = staged(self.device, *self._call, place)
+        self._stands_in, self.device = True, None
+        self._of_array(self.array, *self._call, sys.modules["numpy"])
         if back is not None:
-            self.back = lambda: back(self.size)
+            size = self.size
+            self.back = lambda: back(size)  # not this buffer: it lets go of the device at once
+
+    def _look(self, array: Any) -> None:
+        dtype = array.dtype
+        self.width, self.count, self.shape = dtype.itemsize, array.size, array.shape
+        self.kind = f"{dtype.kind}{dtype.itemsize}" if dtype.isnative else dtype.str
 
     def _of_array(self, array: Any, function: str, writable: bool, numpy: Any) -> None:
         dtype = array.dtype
@@ -74,8 +97,7 @@ class Buffer:
             raise ValueError(
                 f"{function}: the destination is read-only; give a writable buffer or a copy"
             )
-        self.width, self.count, self.shape = dtype.itemsize, array.size, array.shape
-        self.kind = f"{dtype.kind}{dtype.itemsize}" if dtype.isnative else dtype.str
+        self._look(array)
         flags = array.flags
         plain = array
         if not (flags.c_contiguous and flags.aligned):

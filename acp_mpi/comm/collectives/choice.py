@@ -79,13 +79,24 @@ def barrier(n: int, r: int) -> Paper:
     return doubling.barrier(n, r), {TMP: [0]}
 
 
+def is_chain(n: int, count: int, width: int) -> bool:
+    """Return whether `bcast` is a chain of pieces."""
+    size = count * width
+    return n > 2 and size > BCAST_TREE and (n <= 4 or size > BCAST_CHAIN)
+
+
+def chain(count: int, width: int) -> list[int]:
+    """Return the pieces of that."""
+    return even(count, max(1, count * width // CHAIN_PIECE))
+
+
 def bcast(n: int, r: int, root: int, count: int, width: int) -> Paper:
     """`count` elements of `width` bytes."""
+    if is_chain(n, count, width):
+        pieces = chain(count, width)
+        return _alike(ring.chain(n, r, root, len(pieces)), pieces, OUT)
     if n <= 2 or count * width <= BCAST_TREE:
         return _alike(tree.bcast(n, r, root), [count], OUT)
-    if n <= 4 or count * width > BCAST_CHAIN:
-        pieces = max(1, count * width // CHAIN_PIECE)
-        return _alike(ring.chain(n, r, root, pieces), even(count, pieces), OUT)
     return _alike(ring.bcast(n, r, root), even(count, n), OUT)
 
 

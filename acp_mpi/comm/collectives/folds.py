@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from acp_mpi.comm.collectives.operations import Operation
     from acp_mpi.comm.collectives.sizes import Flow
     from acp_mpi.comm.collectives.team import Team
+    from acp_mpi.comm.collectives.units import Units
 
 
 class Folding:
@@ -43,6 +44,7 @@ def carried(
     top: int | None,
     taken: Sequence[int],
     context: int,
+    units: Units | None = None,
 ) -> Flow:
     """Fold the elements of `given` into `wanted`; `taken`: how many each gets of reduce_scatter.
 
@@ -75,8 +77,34 @@ def carried(
         alone = tuple(taken)
         alike += () if team.other else (alone,)
     codes = folding.codes or (-1, 0)
-    plan = plan_of(team, kind, alike, alone, write, width, codes, folding.folder, code=known.code)
-    yield from carry(function, plan, given, wanted, context)
+    folder, code = folding.folder, known.code
+    plan = plan_of(team, kind, alike, alone, write, width, codes, folder, code=code, units=units)
+    yield from carry(function, plan, given, wanted, context, units)
+
+
+def _units_of(
+    function: str, team: Team, kind: str, given: Buffer, wanted: Buffer | None, divides: bool
+) -> Units | None:
+    """Return how device memory goes through short buffers; None: as a whole.
+
+    A request goes on beside the program, which copies nothing meanwhile.
+    """
+    if (given.device is None and (wanted is None or wanted.device is None)) or team.other:
+        return None
+    parts = choice.windows(team.n, given.count, given.width, divides)
+    if len(parts) == 1 or function not in ("allreduce", "reduce", "scan", "exscan"):
+        return None
+    from acp_mpi.comm.collectives.units import Units
+    from acp_mpi.rma.device_memory import found, overlap
+
+    first = kind == "exscan" and team.me == 0  # its `out` stays as it is
+    mine, there = (
+        None if each is None or each.device is None else found(each.device, function, writes)
+        for each, writes in ((given, False), (None if first else wanted, True))
+    )
+    if overlap(mine, there) and mine[1:3] != there[1:3]:  # type: ignore[index]
+        return None
+    return Units(function, [part * given.width for part in parts], mine, there)
 
 
 def _folded(
@@ -90,7 +118,7 @@ def _folded(
     context: int,
     counts: Any = None,
 ) -> Flow:
-    given = Buffer(x, function)
+    given = Buffer(x, function, later=True)
     takes = top is None or team.me == top
     wanted = None
     result = out
@@ -110,14 +138,19 @@ def _folded(
                     f"{function}: the result of a {type(x).__name__} needs a place; give out="
                 )
             result = like(given, _shape_of(given, kind, own, team.n))
-        over = given if kind != "reduce_scatter" else None
-        wanted = Buffer(result, function, writable=True, over=over)
+        wanted = Buffer(result, function, writable=True, later=True)
         if result is out:
             same_type(function, given, wanted)
-        if kind == "exscan" and team.me == 0:
-            wanted.back = None  # it stays as it is
         fits(function, "out", wanted.size, own * given.width, given.width)
-        given = apart(given, wanted, same=kind != "reduce_scatter")
+    one_size = kind != "reduce_scatter"
+    units = _units_of(function, team, kind, given, wanted, op.divides) if one_size else None
+    if units is None:
+        given.settle()
+        if wanted is not None:
+            wanted.settle(given if one_size else None)
+            given = apart(given, wanted, same=one_size)
+    if wanted is not None and kind == "exscan" and team.me == 0:
+        wanted.back = None  # it stays as it is
     codes = op.native(given.kind)
     folder = None
     if codes is None:
@@ -128,7 +161,7 @@ def _folded(
         shape = given.shape if own == given.count else (-1,)
         folder = op.folder(function, given.array.dtype, shape)
     folding = Folding(op.name, op.divides, codes, folder)
-    yield from carried(function, team, kind, given, wanted, folding, top, taken, context)
+    yield from carried(function, team, kind, given, wanted, folding, top, taken, context, units)
     if kind == "exscan" and team.me == 0 and out is None:
         return None
     return result if takes else out

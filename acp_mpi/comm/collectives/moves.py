@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from acp_mpi.comm.collectives.choice import Paper
     from acp_mpi.comm.collectives.sizes import Flow
     from acp_mpi.comm.collectives.team import Team
+    from acp_mpi.comm.collectives.units import Units
 
 
 def bcast(
@@ -41,9 +42,9 @@ def bcast(
     if team.other and not takes and team.me != top:
         return out
     if takes:
-        data = Buffer(out, function, writable=True)
+        data = Buffer(out, function, writable=True, later=True)
     elif isinstance(out, tuple) or out is x or team.other:
-        data = Buffer(x, function)
+        data = Buffer(x, function, later=True)
     else:
         data = Buffer(out, function, writable=True)
         given = Buffer(x, function)
@@ -52,6 +53,9 @@ def bcast(
         if data.size:  # a view without elements cannot be cast
             memoryview(data.memory).cast("B")[:] = memoryview(given.memory).cast("B")
     size = data.size
+    units = _units_of(function, team, data, takes) if data.device is not None else None
+    if units is None:
+        data.settle()
 
     def write() -> list[Paper]:
         if team.other:
@@ -61,11 +65,22 @@ def bcast(
         return [choice.met(team.n, team.me, top, paper) if meets else paper]
 
     alike = size, team.ranks[top]
-    plan = plan_of(team, "bcast", alike, meets, write, pickled=pickled, code=data.code)
-    yield _engine.Collective(function, plan, None, data.memory, context)
-    if data.back is not None:
-        data.back()
+    plan = plan_of(team, "bcast", alike, meets, write, pickled=pickled, code=data.code, units=units)
+    yield from carry(function, plan, None, data, context, units)
     return x if isinstance(out, tuple) else out
+
+
+def _units_of(function: str, team: Team, data: Buffer, takes: bool) -> Units | None:
+    """Return how device memory goes through short buffers; None: as a whole."""
+    size = data.size
+    if function != "bcast" or team.other or not choice.is_chain(team.n, size, 1):
+        return None
+    from acp_mpi.comm.collectives.units import Units
+    from acp_mpi.rma.device_memory import found
+
+    side = found(data.device, function, takes)
+    pieces = choice.chain(size, 1)
+    return Units(function, pieces, None, side, by_piece=True, reads=not takes)
 
 
 def _moved(

@@ -19,12 +19,13 @@ from acp_mpi.errors import OF_OBJECTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from acp_mpi.comm.collectives.choice import Paper
     from acp_mpi.comm.collectives.schedule import Place, Step
     from acp_mpi.comm.collectives.team import Team
+    from acp_mpi.comm.collectives.units import Units
 
 _STEP = struct.Struct("<BBBBIQQQQ")
 _AWAIT = _STEP.pack(4, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -50,19 +51,23 @@ def plan_of(
     folder: Any = None,
     pickled: str | None = None,
     code: int = 0,
+    units: Units | None = None,
 ) -> _engine.Plan:
     """Return the plan of a call, written the first time.
 
     `alike` is what all members must give alike; `alone` what else makes it another plan; `pickled`
-    what is called, if objects travel in these bytes; `code` the type of the elements.
+    what is called, if objects travel in these bytes; `code` the type of the elements; `units` those
+    that go through short buffers in place of IN or OUT.
     """
-    key = (kind, alike, alone, folder, pickled, code)
+    key = (kind, alike, alone, folder, pickled, code, units and units.buffers)
     plan = team.plans.get(key)
     if plan is None:
         if len(team.plans) >= _PLANS:
             team.plans.pop(next(iter(team.plans))).forget()
         note = note_of(pickled or kind, alike, pickled, code)
-        plan = team.plans[key] = compiled(team.ranks, write(), width, fold, folder, note)
+        plan = team.plans[key] = compiled(
+            team.ranks, write(), width, fold, folder, note, units=units
+        )
     return plan
 
 
@@ -84,31 +89,64 @@ def compiled(
     folder: Any,
     note: int,
     watched: Sequence[int] | None = None,
+    units: Units | None = None,
 ) -> _engine.Plan:
     """Return the plan for these ranks, with elements of `width` bytes.
 
     `papers`: one after the other, each for the next elements of IN and OUT; the other buffers are
     those of all. `watched`: members that end it for a waiting one when they die; by default all.
+    `units`: of device memory; before the first step of each, and after the last, the caller is
+    called with twice its number, and that + 1.
     """
     steps: list[bytes] = []
     most, before, rooms = 0, 0, [0, 0, 0]
-    for rounds, sizes in papers:
-        of_paper = _Packer(ranks, sizes, width, before)
-        for one in rounds:
+    for number, (rounds, sizes) in enumerate(papers):
+        of_paper = _Packer(ranks, sizes, width, before, number, units)
+        visits = _Visits(of_paper.units(one) for one in rounds)
+        for at, one in enumerate(rounds):
+            steps += map(_call, visits.begin.get(at, ()))
             most = max(most, of_paper.round(one, steps))
+            steps += map(_call, visits.end.get(at, ()))
         rooms = list(map(max, rooms, of_paper.rooms()))
         before += sum(sizes.get(OUT, ())) * width
     watched = ranks if watched is None else watched
     return _engine.Plan(b"".join(steps), most, *fold, tuple(rooms), watched, note, folder)
 
 
+def _call(number: int) -> bytes:
+    return _STEP.pack(5, 0, 0, 0, number, 0, 0, 0, 0)
+
+
+class _Visits:
+    """Which calls come before each round of a paper, and after it; by those that use each unit."""
+
+    def __init__(self, used: Iterable[set[int]]) -> None:
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for at, units in enumerate(used):
+            for unit in sorted(units):
+                first.setdefault(unit, at)
+                last[unit] = at
+        self.begin: dict[int, list[int]] = {}
+        self.end: dict[int, list[int]] = {}
+        for unit in first:
+            self.begin.setdefault(first[unit], []).append(2 * unit)
+            self.end.setdefault(last[unit], []).append(2 * unit + 1)
+
+
 class _Packer:
     """Steps of a paper as the engine has them, `before` bytes into IN and OUT."""
 
     def __init__(
-        self, ranks: Sequence[int], sizes: Mapping[int, Sequence[int]], width: int, before: int
+        self,
+        ranks: Sequence[int],
+        sizes: Mapping[int, Sequence[int]],
+        width: int,
+        before: int,
+        number: int,
+        units: Units | None,
     ) -> None:
-        self._ranks = ranks
+        self._ranks, self._number, self._units = ranks, number, units
         self._ends = {
             buffer: list(
                 itertools.accumulate(
@@ -118,9 +156,20 @@ class _Packer:
             for buffer, pieces in sizes.items()
         }
         self._used: set[int] = set()
+        self._starts = dict(self._ends)
+        if units is not None:
+            for buffer in self._ends.keys() & set(units.buffers):
+                self._starts[buffer] = units.starts(number, self._ends[buffer])
+
+    def units(self, one: list[Step]) -> set[int]:
+        """Return the units that a round uses."""
+        if self._units is None:
+            return set()
+        places = [p for step in one for p in step[2:] if p[2] and p[0] in self._units.buffers]
+        return {self._number + p[1] if self._units.by_piece else self._number for p in places}
 
     def _at(self, where: Place) -> int:
-        return self._ends[where[0]][where[1]] if where[2] else 0
+        return self._starts[where[0]][where[1]] if where[2] else 0
 
     def _length(self, where: Place) -> int:
         ends = self._ends[where[0]] if where[2] else ()

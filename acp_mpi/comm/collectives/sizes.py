@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from operator import index
 
+from acp_mpi.comm.collectives.schedule import IN, OUT
 from acp_mpi.engine import _engine
 
 TYPE_CHECKING = False
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from acp_mpi.comm.collectives.buffers import Buffer
+    from acp_mpi.comm.collectives.units import Units
 
     Flow = Generator[_engine.Collective, None, Any]
 
@@ -57,14 +59,19 @@ def carry(
     given: Buffer | None,
     wanted: Buffer | None,
     context: int,
+    units: Units | None = None,
 ) -> Flow:
-    """Yield the one collective that the plan makes of these buffers."""
-    yield _engine.Collective(
-        function,
-        plan,
-        None if given is None else given.memory,
-        None if wanted is None else wanted.memory,
-        context,
-    )
+    """Yield the one collective that the plan makes of these buffers; `units`: of device memory."""
+    if units is None:
+        mine = None if given is None else given.memory
+        theirs = None if wanted is None else wanted.memory
+        yield _engine.Collective(function, plan, mine, theirs, context)
+    else:
+        try:
+            mine, theirs = units.memory(IN, given), units.memory(OUT, wanted)
+            yield _engine.Collective(function, plan, mine, theirs, context, units)
+            units.finish()
+        finally:
+            units.end()
     if wanted is not None and wanted.back is not None:
         wanted.back()

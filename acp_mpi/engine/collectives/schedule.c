@@ -182,6 +182,8 @@ static int step(acp_lane *lane, acp_collective *c, const acp_step *s)
         if (s->size && where != left)
             memmove(where, left, s->size);
         return ACP_OK;
+    case ACP_STEP_CALL:
+        return ACP_COLLECTIVE_FOLD;
     default:
         if (!s->size)
             return ACP_OK;
@@ -378,6 +380,12 @@ int acp_collective_run(acp_collective *c, int64_t timeout_ns)
 int acp_collective_run_for(acp_collective *c, int64_t timeout_ns)
 {
     return run(c, timeout_ns, false);
+}
+
+int64_t acp_collective_called(const acp_collective *c)
+{
+    const acp_step *s = &c->plan->steps[c->at];
+    return s->kind == ACP_STEP_CALL ? (int64_t)s->rank : -1;
 }
 
 void acp_collective_due(const acp_collective *c, void **where, const void **left,

@@ -141,7 +141,8 @@ typedef enum acp_type {
     ACP_UINT64, ACP_FLOAT32, ACP_FLOAT64, ACP_LONGDOUBLE, ACP_COMPLEX64, ACP_COMPLEX128
 } acp_type;
 typedef enum acp_step_kind {
-    ACP_STEP_SEND = 0, ACP_STEP_RECEIVE, ACP_STEP_COPY, ACP_STEP_FOLD, ACP_STEP_AWAIT
+    ACP_STEP_SEND = 0, ACP_STEP_RECEIVE, ACP_STEP_COPY, ACP_STEP_FOLD, ACP_STEP_AWAIT,
+    ACP_STEP_CALL /* the caller does what it knows by `rank` */
 } acp_step_kind;
 #define ACP_BUFFERS 5u /* given, wanted, and three more */
 typedef struct acp_step {
@@ -159,7 +160,7 @@ typedef struct acp_plan {
 } acp_plan;
 /* Which messages are short, and the only one of their plan from, or to, that rank. False: no memory. */
 bool acp_plan_mark(const acp_plan *plan, uint8_t *eager);
-#define ACP_COLLECTIVE_FOLD 1
+#define ACP_COLLECTIVE_FOLD 1 /* or does what ACP_STEP_CALL names */
 
 /* A context belongs to this collective alone between each pair of members. All members have notes that
  * acp_notes_belong together, else ACP_E_MISMATCH. */
@@ -176,6 +177,7 @@ bool acp_collective_done(acp_collective *collective); /* it has ended, or a fold
 int acp_collective_wait(acp_collective *collective, int64_t timeout_ns); /* as run; a timeout ends nothing */
 void acp_collective_due(const acp_collective *collective, void **where, const void **left,
                         const void **right, uint64_t *size);
+int64_t acp_collective_called(const acp_collective *collective); /* what ACP_STEP_CALL names; -1: a fold is due */
 void acp_collective_folded(acp_collective *collective);
 /* Why it failed: a rank, or -1. ACP_E_MISMATCH: `theirs`: the call of that rank; `why`: the two ranks with calls that
  * do not belong together, as all others are told, which get `theirs` 0: from the lowest bit on rank and rank, 22 bits

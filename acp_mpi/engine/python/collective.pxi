@@ -20,13 +20,15 @@ cdef class Collective:
     cdef Plan plan
     cdef Py_buffer given, wanted
     cdef bint has_given, has_wanted
-    cdef object room
+    cdef object room, call
     cdef str function
     cdef bint gave, took  # it has read from a buffer of its caller, or written to one
     cdef readonly bint done
 
-    def __init__(self, str function, Plan plan, given, wanted, context: int):
+    def __init__(self, str function, Plan plan, given, wanted, context: int, call=None):
+        # `call` gets the numbers in the plan, as it comes to them.
         need(function)
+        self.call = call
         if given is not None:
             PyObject_GetBuffer(given, &self.given, PyBUF_SIMPLE)
             self.has_given = True
@@ -112,12 +114,16 @@ cdef class Collective:
         cdef const void *left
         cdef const void *right
         cdef uint64_t size
+        cdef int64_t called = acp_collective_called(self.under_way)
         acp_collective_due(self.under_way, &where, &left, &right, &size)
         try:
-            self.plan.folder(
-                PyMemoryView_FromMemory(<char *>where, size, PyBUF_WRITE),
-                PyMemoryView_FromMemory(<char *>left, size, PyBUF_READ),
-                PyMemoryView_FromMemory(<char *>right, size, PyBUF_READ))
+            if called >= 0:
+                self.call(called)
+            else:
+                self.plan.folder(
+                    PyMemoryView_FromMemory(<char *>where, size, PyBUF_WRITE),
+                    PyMemoryView_FromMemory(<char *>left, size, PyBUF_READ),
+                    PyMemoryView_FromMemory(<char *>right, size, PyBUF_READ))
         except BaseException:
             self.over()  # the others are told
             raise

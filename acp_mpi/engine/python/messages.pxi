@@ -66,6 +66,7 @@ cdef extern from "core/messages.h" nogil:
     int acp_collective_wait(acp_collective *, int64_t)
     void acp_collective_due(const acp_collective *, void **, const void **, const void **,
                             uint64_t *)
+    int64_t acp_collective_called(const acp_collective *)
     void acp_collective_folded(acp_collective *)
     int64_t acp_collective_trouble(const acp_collective *, uint64_t *, uint64_t *)
     void acp_collective_lost(acp_collective *, uint32_t)
