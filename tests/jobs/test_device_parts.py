@@ -1,4 +1,4 @@
-"""A rank dies in the middle of a long message of device memory."""
+"""A rank dies in the middle of a long message, or a collective, of device memory."""
 
 import os
 import signal
@@ -11,6 +11,7 @@ import pytest
 
 import acp_mpi as acp
 from acp_mpi.comm import device_parts, payload
+from acp_mpi.comm.collectives import choice, units
 
 RANKS = 3
 ROADS = {road: launch.ROADS[road] for road in ("any", "nodes")}
@@ -79,6 +80,36 @@ def a_rank_dies(deadly, how):
         with pytest.raises(acp.PeerLostError):
             use(array, send if acp.rank() == 0 and deadly == "taken" else None)
     go_on(array)
+
+
+def meet(array, call):
+    while True:
+        if call == "bcast":
+            acp.bcast(array, 0, out=array)
+        else:
+            acp.allreduce(array, out=array)
+
+
+def a_member_dies(call):
+    """Rank 1 dies in the middle of a collective."""
+    array = begin()
+    choice.WINDOW, choice.MEMBER_WINDOW = PART, PART // 4
+    choice.BCAST_TREE = choice.BCAST_CHAIN = choice.CHAIN_PIECE = PART
+    acp.sync()
+    if acp.rank() == 1:
+        die_at(units._engine, "device_start", 5)
+    with pytest.raises(acp.PeerLostError):
+        meet(array, call)
+    go_on(array)
+
+
+@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("call", ["allreduce", "bcast"])
+def test_a_rank_dies_in_the_middle_of_a_collective(without_mpi, call, road):
+    jobs = without_mpi(RANKS, launch.program(a_member_dies, call), ROADS[road])
+    assert [job.wait() for job in jobs] == [0, -signal.SIGKILL, 0], "\n".join(
+        job.output for job in jobs
+    )
 
 
 @pytest.mark.parametrize("road", ROADS)

@@ -230,6 +230,38 @@ def test_an_operation_starts_behind_the_stream_that_it_is_given():
     tensor.free()
 
 
+class Pointer:
+    """A number as ctypes has it."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        lambda number: types.SimpleNamespace(ptr=number),  # of CuPy
+        lambda number: types.SimpleNamespace(cuda_stream=number),  # of PyTorch
+        lambda number: types.SimpleNamespace(handle=Pointer(number)),  # of Numba
+        lambda number: type("S", (), {"__cuda_stream__": lambda self: (0, number)})(),
+        np.int64,
+    ],
+)
+def test_streams_of_all_libraries_are_understood(shown):
+    tensor, target = far.Tensor(np.zeros(4096, np.uint8)), acp.zeros(4096, np.uint8)
+    ga = acp.query_ga(target)
+    far.library().far_fill(0, 2, tensor.address, 7, 4096, 3_000_000)
+    acp.put(ga, tensor, stream=shown(2))
+    assert (target == 7).all()
+    far.library().far_fill(0, 1, tensor.address, 8, 4096, 3_600_000_000_000)
+    acp.put(ga, tensor, stream=shown(2))  # not behind that one
+    assert (target == 7).all()
+    with pytest.raises(acp.DeviceError, match="INVALID_STREAM"):
+        acp.put(ga, tensor, stream=shown(77))
+    far.library().far_synchronize(0, 1)
+    tensor.free()
+
+
 def test_a_stream_goes_on_after_an_operation():
     tensor, target = far.Tensor(np.zeros(4096, np.uint8)), acp.zeros(4096, np.uint8)
     ga, fill = acp.query_ga(target), far.library().far_fill

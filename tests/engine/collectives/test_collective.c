@@ -114,6 +114,7 @@ static void folded_by_the_caller(struct cluster *c, uint32_t rank, acp_engine *e
             void *where;
             const void *left, *right;
             uint64_t size;
+            CHECK(acp_collective_called(one) == -1);
             acp_collective_due(one, &where, &left, &right, &size);
             CHECK(where == &out && left == &tmp && right == &in && size == 8);
             *(uint64_t *)where = *(const uint64_t *)left * 10 + *(const uint64_t *)right;
@@ -124,6 +125,42 @@ static void folded_by_the_caller(struct cluster *c, uint32_t rank, acp_engine *e
         for (uint32_t r = 0; r < c->count; r++)
             digits = digits * 10 + r + 1;
         CHECK(out == digits);
+    }
+}
+
+/* Of these members some have something to do before their messages, and after them. */
+static void called_between_the_steps(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    (void)lane;
+    for (uint32_t i = 0; i < 20; i++) {
+        uint64_t in[CLUSTER_MOST] = {0}, out[CLUSTER_MOST] = {0};
+        uint32_t calls = 0, expected = (rank + i) % 3 ? 2 : 0;
+        struct script s;
+        script_begin(&s, c->count, -1, 0);
+        if (expected)
+            script_add(&s, (acp_step){.kind = ACP_STEP_CALL, .rank = 70});
+        script_exchange(&s, rank, 8);
+        if (expected)
+            script_add(&s, (acp_step){.kind = ACP_STEP_CALL, .rank = 71});
+        s.buffers[IN] = in;
+        s.buffers[OUT] = out;
+        for (uint32_t r = 0; !expected && r < c->count; r++)
+            in[r] = 100 * rank + r + i;
+        acp_collective *one = i % 2 ? begin_released(e, &s, 350 + i) : begin(e, &s, 350 + i);
+        int rc;
+        while ((rc = i % 2 ? acp_collective_wait(one, ACP_FOREVER)
+                           : acp_collective_run(one, ACP_FOREVER)) == ACP_COLLECTIVE_FOLD) {
+            CHECK(acp_collective_called(one) == 70 + calls);
+            for (uint32_t r = 0; r < c->count; r++) {
+                CHECK(r == rank || out[r] == (calls ? 100 * r + rank + i : 0));
+                in[r] = 100 * rank + r + i;
+            }
+            calls++;
+            acp_collective_folded(one);
+        }
+        CHECK(end_of(one, rc, NULL, NULL) == ACP_OK && calls == expected);
+        for (uint32_t r = 0; r < c->count; r++)
+            CHECK(r == rank || out[r] == 100 * r + rank + i);
     }
 }
 
@@ -302,7 +339,8 @@ static void brought_in_by_the_caller(struct cluster *c, uint32_t rank, acp_engin
 
 static const cluster_body bodies[] = {
     in_slices,
-    folded_along_a_chain, around_a_ring, folded_by_the_caller, many_at_once,
+    folded_along_a_chain, around_a_ring, folded_by_the_caller, called_between_the_steps,
+    many_at_once,
     done_without_being_waited_for, several_threads_wait_for_one, any_of_several,
     brought_in_by_the_caller,
 };
