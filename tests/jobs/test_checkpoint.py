@@ -141,6 +141,27 @@ def test_threads_of_the_process_do_the_same(start, tmp_path):
     assert job.wait() == 0, job.output
 
 
+class Growing(acp.Map):
+    """Others put in more than its length says."""
+
+    def __len__(self):
+        return 3
+
+
+def read_one_that_grows():
+    from acp_mpi.datastructs import contents
+
+    acp.init()
+    for value in ("q", "h"):  # rows as they stand in the tables, and others
+        grows = Growing({n: n % 100 for n in range(20_000)}, key="q", value=value)
+        assert dict(contents.contents_of(grows).tolist()) == {n: n % 100 for n in range(20_000)}
+    acp.finalize()
+
+
+def test_a_map_that_grows_while_it_is_read_is_read_whole(passes):
+    passes(launch.program(read_one_that_grows), {"ACP_MPI": "0"})
+
+
 # Other ranks ------------------------------------------------------------------------------------
 
 
