@@ -166,7 +166,7 @@ static uint32_t by_folding(uint32_t crc, uint8_t *to, const uint8_t *from, size_
 
 static uint32_t copied(uint32_t crc, uint8_t *to, const uint8_t *from, size_t n, bool past)
 {
-    size_t whole = has_folding() ? n - n % STRIDE : 0;
+    size_t whole = n >= STRIDE && has_folding() ? n - n % STRIDE : 0;
     if (whole)
         crc = by_folding(crc, to, from, whole, past);
     return by_pieces(crc, to + whole, from + whole, n - whole);
@@ -187,7 +187,7 @@ uint32_t acp_crc32c_stream(uint32_t crc, void *to, const void *from, size_t n)
 
 size_t acp_crc32c_fold(uint32_t *crc, const void *data, size_t n)
 {
-    size_t whole = has_folding() && n >= LONG ? n - n % STRIDE : 0;
+    size_t whole = n >= LONG && has_folding() ? n - n % STRIDE : 0;
     if (whole)
         *crc = by_folding(*crc, NULL, data, whole, false);
     return whole;

@@ -111,7 +111,7 @@ static size_t unsent_most(const struct link *link)
 
 bool link_io_room(const struct link *link)
 {
-    return link->out.unsent < unsent_most(link) && link->out.held < HELD_MOST;
+    return (link->out.unsent < UNSENT_MOST || link->out.unsent < unsent_most(link)) && link->out.held < HELD_MOST;
 }
 
 /* A frame that its sender cannot repeat later. */
