@@ -9,6 +9,8 @@ table, and the same processes that end where they would join, in turn. Medians o
 the simulated groups the processor time, too, which others on the machine do not disturb as much.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import os
@@ -21,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness import Goal, Row, environment, positive, print_environment, progress, table
 
@@ -30,7 +33,10 @@ from acp_mpi.job.rendezvous.announcement import Announcement
 from acp_mpi.job.rendezvous.messages import Kind
 from acp_mpi.job.rendezvous.secret import job_id
 from acp_mpi.job.rendezvous.server import Server
-from acp_mpi.job.rendezvous.visitor import Talk, Visitor
+from acp_mpi.job.rendezvous.visitor import Visitor
+
+if TYPE_CHECKING:
+    from acp_mpi.job.rendezvous.visitor import Talk
 
 TIMEOUT = 120.0
 MEMBER = "import acp_mpi as acp; acp.init(); print(acp.procs(), flush=True); acp.finalize()"

@@ -161,10 +161,10 @@ def again_without_room() -> None:
     import numpy as np
 
     acp.init(heap_size=200 << 20)
-    x = np.ones(5 << 20)
-    out = np.empty_like(x)
+    x = np.ones(acp.procs() * (5 << 20))
+    out = np.empty(5 << 20)
     for _ in range(2):
-        acp.allreduce(x, out=out)
+        acp.reduce_scatter(x, out=out)
     blocks = []
     for size in (16 << 20, 1 << 20, 4096) if acp.rank() == 0 else ():
         with contextlib.suppress(acp.HeapFullError):
@@ -173,10 +173,10 @@ def again_without_room() -> None:
     acp.sync()
     expected = (acp.HeapFullError, "empty") if blocks else (acp.Error, "rank 0 has left it")
     with pytest.raises(expected[0], match=expected[1]):
-        acp.allreduce(x, out=out)
+        acp.reduce_scatter(x, out=out)
     for block in blocks:
         acp.free(block)
-    acp.allreduce(x, out=out)
+    acp.reduce_scatter(x, out=out)
     assert (out == acp.procs()).all()
     acp.finalize()
 
