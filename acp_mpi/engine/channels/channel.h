@@ -60,6 +60,7 @@ struct acp_channel {
     unsigned char *held;      /* by slot: taken and not given back; of a sender: one slot, filled beside the ring */
     _Atomic uint64_t messages, waits;
     bool apart;    /* one end is a service, and a yield of this process does not let the other end run */
+    _Atomic bool soon; /* the last wait was short */
     bool directly; /* of a receiver: the last message was a long one; with the turn */
     uint32_t vain; /* of a sender: long messages in a row for which no buffer waited; with the turn */
     acp_channel_op *_Atomic queue; /* the oldest send or receive that goes on; changed with the engine's lock */

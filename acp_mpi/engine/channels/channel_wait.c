@@ -18,6 +18,7 @@
 #define LOOKS 200u  /* before a wait that costs more */
 #define LOOKS_AROUND 8u /* one of so many is for all that may end the wait */
 #define YIELDS 16u  /* the same where other threads want this processor */
+#define SOON_NS ((uint64_t)40000) /* a wait of which no more is a look's */
 
 static int event_state(acp_channel *c, enum acp_channel_event event)
 {
@@ -130,10 +131,10 @@ static bool serves(const acp_channel *c)
     return e->progress.packed && (rank_table_service(e, e->self) || rank_table_service(e, c->peer->slot));
 }
 
-/* A look would keep the processor from the other end, to which a yield does not give it. */
+/* A look may keep the processor from the other end, to which a yield does not give it: unless the last wait was short. */
 static bool only_sleep_helps(const acp_channel *c)
 {
-    return c->apart && serves(c);
+    return c->apart && serves(c) && !atomic_load_explicit(&c->soon, memory_order_relaxed);
 }
 
 /* Yields where the other end may need this processor. */
@@ -167,9 +168,11 @@ static int ends_await(struct channel_wait *w, int64_t timeout_ns, acp_doing doin
     if (comes_soon(w))
         return ACP_OK;
     const struct awaited what = {end_is_ready_or_asks, w, watch_other_ends, NULL, w, only_sleep_helps(w->ends[0])};
+    uint64_t begin = linux_now_ns();
     w->arm_at = what.at_once ? 0 : wait_arm_at(e);
     int rc = any_source_wait(e, &what, timeout_ns, doing);
     arm(w, false);
+    atomic_store_explicit(&w->ends[0]->soon, linux_now_ns() - begin < SOON_NS, memory_order_relaxed);
     return rc;
 }
 
