@@ -7,7 +7,9 @@ in the order of the ranks, in memory as it lies where this process maps it.
 from __future__ import annotations
 
 import contextlib
+import pickle
 from collections import deque
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from acp_mpi.comm.collectives.operations import operation_of
@@ -51,6 +53,12 @@ class Call(NamedTuple):
         by = "" if self.op is None else f" for {self.op}"
         to = "" if self.root < 0 else f" with root {self.ranks[self.root]}"
         return what + by + to
+
+
+@lru_cache(1024)
+def planned(plan: bytes) -> Call:
+    """Return the call that `frames.plan_of` has made this of."""
+    return Call(*pickle.loads(plan[1:]))
 
 
 def _type_name(dtype: Any) -> str:

@@ -8,16 +8,15 @@ same file, and for the one that it is to follow.
 
 from __future__ import annotations
 
-import pickle
 import threading
 import time
 from collections import deque
-from functools import lru_cache, partial
+from functools import partial
 
 from acp_mpi.delegates.commands import WAITS, Commands, with_path
 from acp_mpi.delegates.frames import COPIED, DONE, FAILED, portable
 from acp_mpi.delegates.job import Job, Nobody
-from acp_mpi.delegates.meetings import Call, Meeting, Meetings, Work, first_dead
+from acp_mpi.delegates.meetings import Call, Meeting, Meetings, Work, first_dead, planned
 from acp_mpi.delegates.nodes import Errand, Nodes
 from acp_mpi.delegates.rings import Rings
 from acp_mpi.delegates.spares import Spares
@@ -96,7 +95,7 @@ class Server:
         """Take a fold in that is planned: a call that came before, perhaps with other bytes."""
         job = Job(client, number, "meet", ())
         job.given = given or None
-        self._come_to(job, _planned(plan), None)
+        self._come_to(job, planned(plan), None)
 
     def _take_meet(self, job: Job, after: int | None, *call: Any) -> None:
         self._come_to(job, Call(*call), after)
@@ -401,8 +400,3 @@ class Server:
         for thread in self._threads:
             thread.join()
         self._do.close()
-
-
-@lru_cache(1024)
-def _planned(plan: bytes) -> Call:
-    return Call(*pickle.loads(plan[1:]))

@@ -94,7 +94,7 @@ def _stream(x: Any, shown: Any) -> Any:
     return shown
 
 
-def found(x: Any, function: str, writable: bool = False) -> tuple[Any, int, int, Any]:
+def found(x: Any, function: str, writable: bool = False) -> Side:
     """Return (block, offset, bytes, stream) of device memory of the program; the block keeps it."""
     if (own := getattr(x, "_side", None)) is not None:
         side: tuple[Any, int, int, Any] = own(function)

@@ -38,10 +38,10 @@ def take(function: str) -> Any:
 
 def take_long(function: str, size: int) -> Any:
     """Return a room of that size or more, likewise."""
-    fitting = [each for each in _long if each[0] >= size]
-    if fitting:
-        _long.remove(fitting[-1])
-        bytes_of_room, room = fitting[-1]
+    for each in reversed(_long.copy()):
+        if each[0] >= size and _taken(each):
+            bytes_of_room, room = each
+            break
     else:
         bytes_of_room = -(-size // BYTES) * BYTES
         room = _engine.allocate(bytes_of_room, 0, function)
@@ -49,13 +49,22 @@ def take_long(function: str, size: int) -> Any:
     return room
 
 
+def _taken(each: tuple[int, Any]) -> bool:
+    """Take a long room out; return whether no other thread was faster."""
+    try:
+        _long.remove(each)
+    except ValueError:
+        return False
+    return True
+
+
 def give(room: Any) -> None:
     """Keep a room for the next one that needs one."""
     size = _lent.pop(id(room), 0)
     if size > BYTES:
         _long.append((size, room))
-        while sum(size for size, _ in _long) > LONG_SPARE:
-            _long.pop(0)
+        while (kept := _long.copy()) and sum(size for size, _ in kept) > LONG_SPARE:
+            _taken(kept[0])
     elif size and len(_rooms) < SPARE:
         _rooms.append(room)
 

@@ -178,3 +178,21 @@ def test_a_device_that_fails_ends_it_on_all(monkeypatch, after):
     acp.allreduce(x, out=out)
     assert (out.get() == total(range(acp.procs()))).all()
     assert (x.get() == mine()).all()
+
+
+def test_a_room_that_another_thread_takes_first_is_not_taken(monkeypatch):
+    class Raced(list):
+        def copy(self):
+            found = super().copy()
+            self.clear()
+            return found
+
+    other = device_rooms.take_long("test", 2 << 20)
+    monkeypatch.setattr(device_rooms, "_long", Raced([(2 << 20, other)]))
+    mine = device_rooms.take_long("test", 2 << 20)
+    assert mine is not other
+    monkeypatch.setattr(device_rooms, "_long", [])
+    device_rooms.give(other)
+    device_rooms.give(mine)
+    assert [room for _, room in device_rooms._long] == [other, mine]
+    assert device_rooms.take_long("test", 1 << 20) is mine

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from acp_mpi.comm.collectives.buffers import Buffer
-
-    Side = tuple[Any, int, int, Any]  # block, offset, bytes, stream
+    from acp_mpi.rma.device_memory import Side
 
 _SLOTS = 4  # units of a buffer that are in host memory at a time, at most
 

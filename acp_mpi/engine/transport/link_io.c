@@ -109,6 +109,7 @@ static size_t unsent_most(const struct link *link)
     return link_is_long(link) ? UNSENT_LONG_MOST : UNSENT_MOST;
 }
 
+/* Most links have less than any may have. */
 bool link_io_room(const struct link *link)
 {
     return (link->out.unsent < UNSENT_MOST || link->out.unsent < unsent_most(link)) && link->out.held < HELD_MOST;
