@@ -31,6 +31,7 @@ StateSaveLocation={folder}/state
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/%n.pid
 SlurmdSpoolDir={folder}/%n.spool
+TmpFS={folder}/%n.tmp
 SlurmdParameters=config_overrides
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -187,7 +188,8 @@ def serve(
     control = network.switch.command(["slurmctld", "-D", "-f", str(conf)])
     slurm.daemons["slurmctld"] = start(control, place)
     for name, host in nodes.items():
-        (folder / f"{name}.spool").mkdir()
+        for kind in ("spool", "tmp"):  # PMIx fails where another Slurm's step left its folder
+            (folder / f"{name}.{kind}").mkdir()
         daemon = ["slurmd", "-D", "-f", str(conf), "-N", name]
         slurm.daemons[host.name] = start(host.command(daemon), place)
 

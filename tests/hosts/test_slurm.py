@@ -35,9 +35,9 @@ def mpi(cluster):
     return wanted
 
 
-# The nodes have one file system. By PMI2 two ranks of MPICH on each would take the shared memory
-# of the same name; by PMIx two nodes of a step would take the same folder in /tmp.
-TWO = {"pmi2": ("-N2", "-n2"), "pmix": ("-N1", "-n2")}
+# One rank each: the nodes have one file system, where two ranks of MPICH on each would take the
+# shared memory of the same name.
+TWO = ("-N2", "-n2")
 
 
 def places(output):
@@ -45,12 +45,10 @@ def places(output):
 
 
 def test_srun_starts_ranks(cluster, mpi, passes):
-    command = cluster.command("srun", f"--mpi={mpi}", *TWO[mpi], *launch.program(join))
+    command = cluster.command("srun", f"--mpi={mpi}", *TWO, *launch.program(join))
     a, b = (host.name for host in cluster.network)
     said = places(passes(command, cluster.environment, 60.0))
-    first = a if "-N2" in TWO[mpi] else said[0][2]  # one node may be either of them
-    assert first in (a, b)
-    assert sorted(said) == [("0", "2", first), ("1", "2", b if "-N2" in TWO[mpi] else first)]
+    assert sorted(said) == [("0", "2", a), ("1", "2", b)]
 
 
 def test_tasks_of_which_mpi_knows_nothing_are_warned(cluster, passes):
@@ -81,7 +79,7 @@ def spawn():
 
 
 def test_parents_under_srun_spawn(cluster, mpi, passes):
-    command = cluster.command("srun", f"--mpi={mpi}", *TWO[mpi], *launch.program(spawn))
+    command = cluster.command("srun", f"--mpi={mpi}", *TWO, *launch.program(spawn))
     output = passes(command, cluster.environment, 90.0)
     assert output.count("child on") == 6
     assert output.count("parent on") == 2
@@ -121,7 +119,7 @@ def test_the_page_on_clusters_starts_a_program(cluster, mpi):
     text = f"import os\nimport acp_mpi as acp\n{inspect.getsource(join)}join()\n"
     (cluster.folder / "app.py").write_text(text)
     script = slurm.script_of_page("app.py").replace("--mpi=pmi2", f"--mpi={mpi}")
-    job = cluster.submit(script, *TWO[mpi], f"--chdir={cluster.folder}")
+    job = cluster.submit(script, *TWO, f"--chdir={cluster.folder}")
     assert job.await_end() == "COMPLETED", job.output
     assert len(places(job.output)) == 2, job.output
 
@@ -139,7 +137,7 @@ def test_the_script_of_the_page_on_commands_measures_two_nodes(cluster, mpi):
     (script,) = (
         block.text for block in pages.blocks("docs/commands.md") if "#SBATCH" in block.text
     )
-    job = cluster.submit(script, *TWO[mpi], env={"SLURM_MPI_TYPE": mpi})
+    job = cluster.submit(script, *TWO, env={"SLURM_MPI_TYPE": mpi})
     assert job.await_end() == "COMPLETED", job.output
     a, b = (host.name for host in cluster.network)
-    assert (f"{a} -> {b}" if "-N2" in TWO[mpi] else f"within {a}") in job.output
+    assert f"{a} -> {b}" in job.output
