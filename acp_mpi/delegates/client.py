@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from operator import index
 from typing import TYPE_CHECKING, Any, Self
 
 from acp_mpi.delegates import collectives
@@ -123,6 +124,8 @@ class Delegate:
         """
         name = _path(path)
         whole = None if shape is None else tuple(map(int, shape))
+        if parts is not None and index(parts) < 1:
+            raise ValueError(f"save: parts={parts}; a file has at least one")
         ga, nbytes, dtype, extent, keep = place_of(x, "save", write=self._line.prepares)
         part = Part(ga, nbytes, dtype, extent, at, whole, parts, key)
         return self._begin("save", f"save of {name}", name, part, snapshot, after=after, keep=keep)

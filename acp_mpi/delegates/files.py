@@ -233,6 +233,11 @@ class Files:
                     f"save: {path} was begun with the shape {file.whole} of {file.dtype}, and this "
                     f"part says {whole} of {part.dtype}; give the same"
                 )
+            if part.parts not in (None, file.parts or part.parts):
+                raise ValueError(
+                    f"save: {path} was begun with parts={file.parts}, and this part says "
+                    f"{part.parts}; give the same"
+                )
             file.take_span(part)
         except ValueError:
             if at not in self._open:

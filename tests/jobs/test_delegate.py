@@ -215,7 +215,11 @@ def meet_errors(folder):
     fails(d.save(part, array, at=10, shape=(31,)), ValueError, r"begun with the shape \(30,\)")
     fails(d.save(part, array.astype("f4"), at=10, shape=(30,)), ValueError, "of float32")
     fails(d.save(part, array, at=25, shape=(30,)), ValueError, "elements 25 to 35")
-    fails(d.commit(part), ValueError, "element 10 of 30 was not saved")
+    d.save(part, array, at=10, shape=(30,), parts=4).wait(PATIENCE)
+    fails(d.save(part, array, at=20, shape=(30,), parts=3), ValueError, "with parts=4, and")
+    with pytest.raises(ValueError, match="parts=0"):
+        d.save(part, array, at=20, shape=(30,), parts=0)
+    fails(d.commit(part), ValueError, "element 20 of 30 was not saved")
     fails(d.commit(part), FileNotFoundError, "part.npy")
     fails(d.call("os:nothing"), AttributeError, "nothing")
     fails(d.call("operator:truediv", 1, 0), ZeroDivisionError, "division")
