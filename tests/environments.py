@@ -34,7 +34,8 @@ _DEBIAN = [
 ]  # fmt: skip
 _LIMIT = 900.0  # s for one run of tests
 _TESTS = (
-    "spawn/test_launchers.py", "jobs/test_comm_spawn.py", "jobs/test_listeners.py",
+    "spawn/test_launchers.py", "spawn/test_launcher_environments.py",
+    "spawn/test_starts_elsewhere.py", "jobs/test_comm_spawn.py", "jobs/test_listeners.py",
     "jobs/test_spawn_alone.py", "jobs/test_spawn_imports.py", "jobs/test_macprun.py",
     "jobs/test_spawn_group.py",
     "jobs/test_window.py::test_long_transfers_by_the_window",

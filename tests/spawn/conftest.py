@@ -1,4 +1,4 @@
-"""Threads for those who come to a rendezvous."""
+"""Threads for those who come to a rendezvous, and programs that are launchers by their names."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,3 +9,17 @@ import pytest
 def pool():
     with ThreadPoolExecutor(32) as executor:
         yield executor
+
+
+@pytest.fixture
+def programs(tmp_path):
+    """programs(name, ...) makes files that can be run; returns their folder."""
+
+    def make(*names, text="#!/bin/sh\n"):
+        for name in names:
+            file = tmp_path / name
+            file.write_text(text)
+            file.chmod(0o700)
+        return tmp_path
+
+    return make
