@@ -102,7 +102,7 @@ def _split(argv: Sequence[str]) -> list[list[str]]:
 
 def _group(number: int, options: argparse.Namespace) -> Group:
     if options.n is None:
-        raise UsageError(f"group {number} says not how many processes: begin it with -n N")
+        raise UsageError(f"group {number} has no number of processes: begin it with -n N")
     return Group(
         name=f"group{number}" if options.name is None else options.name,
         size=count(options.n, "-n"),
