@@ -1,10 +1,16 @@
-"""Modules that a program loads with spawn, and without: each costs time at every start."""
+"""Modules and libraries that programs load, with spawn and without: each costs time at a start."""
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import launch
+import pytest
+from macprunning import alone, macprun
+
+import acp_mpi as acp
+from acp_mpi.engine import _engine
 
 HOOK = {"ACP_SPAWN": "1"}
 
@@ -60,3 +66,19 @@ def test_init_alone_loads_few_modules():
     code = "import sys, acp_mpi as acp; acp.init(); print(*sys.modules)"
     loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
     assert len([name for name in loaded if name.startswith("acp_mpi")]) <= 26, loaded
+
+
+def libraries():
+    acp.init()
+    acp.sync()
+    print("libcrypto", "libcrypto" in Path("/proc/self/maps").read_text())
+    acp.finalize()
+
+
+@pytest.mark.parametrize("links", ["crc", "mac", "encrypt"])
+def test_openssl_is_loaded_where_something_is_encrypted_and_not_for_codes(passes, links):
+    """It takes a millisecond of each start, and two megabytes."""
+    if links == "encrypt" and not _engine.can_encrypt():
+        pytest.skip("this system has no libcrypto")
+    output = passes(macprun(alone(2, "two", libraries)), {"ACP_LINKS": links})
+    assert output.count(f"libcrypto {links == 'encrypt'}") == 2

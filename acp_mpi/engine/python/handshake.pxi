@@ -5,6 +5,11 @@ cdef extern from "base/libcrypto.h" nogil:
         pass
     bint libcrypto_open(c_libcrypto *)
 
+cdef extern from "core/engine.h" nogil:
+    enum:
+        ACP_LINKS_MAC
+        ACP_LINKS_ENCRYPT
+
 cdef extern from "transport/handshake.h" nogil:
     enum:
         ACP_HANDSHAKE_VERSION
@@ -145,8 +150,9 @@ cdef class Handshake:
 
     cdef c_seal *keys(self) except? NULL:
         """Return the keys of the connection, once the handshake is done; NULL: it has sums only."""
-        if self.seal == NULL and self.hs.links > 1 and self.hs.result == ACP_HANDSHAKE_DONE:
-            libcrypto_open(&libcrypto)
+        if self.seal == NULL and self.hs.links >= ACP_LINKS_MAC and self.hs.result == ACP_HANDSHAKE_DONE:
+            if self.hs.links == ACP_LINKS_ENCRYPT:
+                libcrypto_open(&libcrypto)  # a millisecond, which codes alone do without
             self.seal = seal_new(&libcrypto, self.hs.links, self.hs.out_key, self.hs.in_key)
             if self.seal == NULL:
                 raise OSError("no memory for a connection's keys, or no libcrypto to encrypt with")
