@@ -77,7 +77,6 @@ class Meeting:
         self.jobs: dict[int, Job] = {}  # by the place of the rank
         self._calls: dict[int, Call] = {}
         self.failed: BaseException | None = None
-        self.brought = True  # of a fold: what is given comes with the commands, and goes so
 
     @property
     def before(self) -> list[Job]:
@@ -98,8 +97,6 @@ class Meeting:
                 f"{call.kind}: rank {call.rank} has left it, after an error there; look for the "
                 "first error among the ranks"
             )
-        if type(job.given) is not bytes or (call.wanted is not None and call.wanted != ANSWERED):
-            self.brought = False
         self.jobs[call.me], self._calls[call.me] = job, call
 
 
@@ -161,6 +158,11 @@ class Meetings:
         if series is None:
             series = self._series[call.ranks] = _Series(len(call.ranks))
         return series.take(job, call)
+
+    def begun(self, ranks: tuple[int, ...]) -> bool:
+        """Return whether some of these ranks have come to one, and others have not."""
+        series = self._series.get(ranks)
+        return series is not None and bool(series.open)
 
     def missing(self, job: Job) -> list[int]:
         """Return the ranks that have not come to the collective that a job is of."""
@@ -243,14 +245,8 @@ class Work:
         self.meeting, self.calls, self.before = meeting, meeting.calls, meeting.before
         call = self.calls[0]
         self._kind, self._nbytes = call.kind, call.nbytes
-        places: list[Any] = [meeting.jobs[c.me].given for c in self.calls]
-        self._answer: bytearray | None = None  # of a fold of what was brought
-        if self._kind in _FOLDS and meeting.brought:
-            self._places, self._answer = places, bytearray(places[0])
-            self.short = isinstance(call.op, str)
-            return
         per = call.nbytes * (len(self.calls) if self._kind == "gather" else 1)
-        given = [(where, call.nbytes) for where in places]
+        given = [(meeting.jobs[c.me].given, call.nbytes) for c in self.calls]
         wanted = [(c.wanted, per) for c in self.calls]
         self._given, self._wanted = (
             [None if where is None else Memory(where, nbytes) for where, nbytes in each]
@@ -287,10 +283,6 @@ class Work:
         call = self.calls[0]
         operation: Operation = operation_of(call.op, self._kind)
         fold = operation.folder(self._kind, numpy.dtype(call.dtype), call.shape or (-1,))
-        if (answer := self._answer) is not None:
-            for there in self._places[1:]:
-                fold(answer, answer, there)
-            return
         given = [m for m in self._given if m is not None]
         # The result of the first rank may lie where that gives what it gives; of others it may not.
         place = self._wanted[0] or Memory(None, 0)
@@ -314,8 +306,7 @@ class Work:
     def answers(self) -> Iterator[tuple[Job, bytes | None]]:
         """Yield what each rank gets with its answer; the last to come, which is awake, first."""
         for me in reversed(self.meeting.jobs):
-            call, answer = self.calls[me], None
-            if call.wanted == ANSWERED:
-                wanted = None if self._answer is not None else self._wanted[me]
-                answer = bytes((self._answer if wanted is None else wanted.view) or b"")
+            wanted, answer = self._wanted[me], None
+            if wanted is not None and self.calls[me].wanted == ANSWERED:
+                answer = bytes(wanted.view or b"")
             yield self.meeting.jobs[me], answer

@@ -19,6 +19,7 @@ from acp_mpi.delegates.job import Job, Nobody
 from acp_mpi.delegates.meetings import Call, Meeting, Meetings, Work, first_dead, planned
 from acp_mpi.delegates.nodes import Errand, Nodes
 from acp_mpi.delegates.rings import Rings
+from acp_mpi.delegates.short_folds import Given, ShortFolds
 from acp_mpi.delegates.spares import Spares
 from acp_mpi.delegates.start import node_of
 from acp_mpi.engine import _engine
@@ -45,6 +46,7 @@ class Server:
         self._changed = threading.RLock()
         self._come = {lane: threading.Condition(self._changed) for lane in _LANES}
         self._meetings = Meetings()
+        self._short_folds = ShortFolds(self._meetings)
         self.nodes = Nodes(self.end)
         self._gates: dict[tuple[Client, int], Job] = {}  # of calls of other nodes that are held
         self._lanes: dict[str, deque[Any]] = {lane: deque() for lane in _LANES}
@@ -70,6 +72,7 @@ class Server:
         fired: int | None = None,
     ) -> None:
         """Take a command in."""
+        self._settle()
         name, after, arguments = said
         if name == "ring":
             client.answer(number, *self._rings.do(client, *arguments))
@@ -93,9 +96,26 @@ class Server:
 
     def fold(self, client: Client, number: int, plan: bytes, given: bytes) -> None:
         """Take a fold in that is planned: a call that came before, perhaps with other bytes."""
-        job = Job(client, number, "meet", ())
-        job.given = given or None
-        self._come_to(job, planned(plan), None)
+        one = Given(client, number, plan, given)
+        with self._changed:
+            if given and self._short_folds.take(one):
+                self._commands += 1
+                self._short_folds.finish()
+                return
+            self._settle()
+            self._fold(one)
+
+    def _settle(self) -> None:
+        """Have the short fold to which ranks come be a meeting: something else has come."""
+        with self._changed:
+            for one in self._short_folds.leave():
+                self._commands -= 1
+                self._fold(one)
+
+    def _fold(self, one: Given) -> None:
+        job = Job(one.client, one.number, "meet", ())
+        job.given = one.data or None
+        self._come_to(job, planned(one.plan), None)
 
     def _take_meet(self, job: Job, after: int | None, *call: Any) -> None:
         self._come_to(job, Call(*call), after)
@@ -346,6 +366,7 @@ class Server:
 
     def forget(self, client: Client) -> None:
         """Drop what is left of a rank: commands, and files of which it has saved only a part."""
+        self._settle()
         self._rings.forget(client)
         with self._changed:
             paths = self._do.files.of(client)
@@ -369,6 +390,7 @@ class Server:
 
     def lose(self, rank: int, why: str) -> None:
         """Give up collectives and checkpoints that others wait for a rank in."""
+        self._settle()
         self._do.checkpoints.gone[rank] = why
         with self._changed:
             meetings = list(self._meetings.lose(rank, why))

@@ -118,9 +118,10 @@ def come_in_any_order():
     mine = [group for group in (lower, upper, ranks) if here in group]
     requests = {tuple(group): [] for group in mine}
     for group in mine if here % 2 else reversed(mine):
+        how = {} if group == ranks else {"ranks": group}  # without, it is planned
         for k in range(500):  # so a thousand are under way
-            length = (1, 100)[k % 2]
-            requests[tuple(group)].append(d.allreduce(np.full(length, k + here), ranks=group))
+            length = (1, 100)[k % 3 == 2]
+            requests[tuple(group)].append(d.allreduce(np.full(length, k + here), **how))
     acp.waitall([one for some in requests.values() for one in some], timeout=PATIENCE)
     for group, some in requests.items():
         for k, request in enumerate(some):
@@ -258,6 +259,8 @@ def test_the_others_learn_that_a_member_has_gone(passes):
 
 
 def outlive_the_first():
+    import numpy as np
+
     acp.init()
     here = acp.rank()
     if here == 0:
@@ -270,7 +273,11 @@ def outlive_the_first():
         for rank in (1, 2):
             acp.recv(source=rank)
         os.kill(os.getpid(), signal.SIGKILL)
+    given = d.allreduce(np.ones(1))
+    d.ping().wait(PATIENCE)  # that has come
     acp.send(None, dest=0)
+    with pytest.raises(acp.PeerLostError, match=r"rank 0, .* has died"):
+        given.wait(PATIENCE)
     launch.until(lambda: not acp.is_alive(0))
     for _ in range(2):  # before and after the delegate knows
         with pytest.raises(acp.PeerLostError, match=r"rank 0, .* has died"):

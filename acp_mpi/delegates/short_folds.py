@@ -1,0 +1,97 @@
+"""Planned folds of short arrays, as most of those are: calls as before, perhaps with other bytes.
+
+Of the one to which ranks come there is no more than these bytes, as long as all that comes belongs
+to it. With anything else it becomes a meeting.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from acp_mpi.comm.collectives.operations import operation_of
+from acp_mpi.delegates.frames import DONE, FAILED, portable
+from acp_mpi.delegates.meetings import Call, Meetings, first_dead, planned
+
+if TYPE_CHECKING:
+    from acp_mpi.delegates.job import Client
+
+_PLANS = 1024
+
+
+class Given(NamedTuple):
+    """What a rank brings."""
+
+    client: Client
+    number: int
+    plan: bytes
+    data: bytes
+
+
+class _Kind:
+    """What the plans of all ranks say."""
+
+    def __init__(self, call: Call) -> None:
+        import numpy
+
+        self.ranks = call.ranks
+        operation = operation_of(call.op, call.kind)
+        self._fold = operation.folder(call.kind, numpy.dtype(call.dtype), call.shape or (-1,))
+
+    def fold(self, come: dict[int, Given]) -> bytes:
+        """Return the result, folded in the order of the ranks."""
+        made = memoryview(bytearray(come[0].data))
+        for place in range(1, len(come)):
+            self._fold(made, made, memoryview(come[place].data))
+        return bytes(made)
+
+
+class ShortFolds:
+    """The one to which ranks come. With the lock of the server."""
+
+    def __init__(self, meetings: Meetings) -> None:
+        self._meetings = meetings
+        self._kinds: dict[Call, _Kind] = {}
+        self._plans: dict[bytes, tuple[_Kind, int]] = {}
+        self._come: dict[int, Given] = {}  # by the place of the rank
+        self._kind: _Kind | None = None  # of these
+
+    def take(self, one: Given) -> bool:
+        """Take a rank in; return whether it belongs to this fold."""
+        kind, me = self._plans.get(one.plan) or self._learn(one.plan)
+        if self._come:
+            if kind is not self._kind or me in self._come:
+                return False
+        elif self._meetings.begun(kind.ranks) or first_dead(kind.ranks) is not None:
+            return False
+        self._kind = kind
+        self._come[me] = one
+        return True
+
+    def _learn(self, plan: bytes) -> tuple[_Kind, int]:
+        if len(self._plans) >= _PLANS:
+            self._plans.clear()
+            self._kinds.clear()
+        call = planned(plan)
+        same = call._replace(me=0)
+        kind = self._kinds.get(same)
+        if kind is None:
+            kind = self._kinds[same] = _Kind(call)
+        known = self._plans[plan] = kind, call.me
+        return known
+
+    def finish(self) -> None:
+        """Fold, and answer, if all have come; the last to come, which is awake, first."""
+        if self._kind is None or len(self._come) < len(self._kind.ranks):
+            return
+        answer: object
+        try:
+            kind, answer = DONE, self._kind.fold(self._come)
+        except BaseException as error:
+            kind, answer = FAILED, portable(error)
+        for one in reversed(self.leave()):
+            one.client.answer(one.number, kind, answer)
+
+    def leave(self) -> list[Given]:
+        """Return what has come, in the order of coming, and forget it."""
+        come, self._come = self._come, {}
+        return list(come.values())
