@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 from multiprocessing import util
@@ -131,8 +132,8 @@ def grow_without_a_starter():
         group = acp.spawn_group(newcomer(greet_at_once), 1, mpi=False)
         assert list(group.ranks) == [rank]
         await_words([rank])
-        fork_server_client._starter.process.kill()
-        fork_server_client._starter.process.wait()
+        os.kill(fork_server_client._starter.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, fork_server_client._starter.pid, os.WEXITED | os.WNOWAIT)
     acp.finalize()
 
 
@@ -140,6 +141,39 @@ def test_a_starter_that_was_killed_has_a_successor(start):
     job = start(launch.program(grow_without_a_starter), {"ACP_MPI": "0"})
     assert job.wait() == 0, job.output
     launch.until(lambda: not job.processes())
+
+
+def interrupt_a_starter_that_begins():
+    from acp_mpi.spawn.groups import fork_server_client
+
+    acp.init()
+    fork_server_client.begin()
+    with pytest.raises(KeyboardInterrupt):
+        os.killpg(0, signal.SIGINT)  # what Ctrl-C does: to all of this terminal's job
+    starter = fork_server_client._starter.pid
+    assert list(acp.spawn_group(newcomer(greet_at_once), 1, mpi=False).ranks) == [1]
+    await_words([1])
+    assert fork_server_client._starter.pid == starter
+    assert os.getsid(starter) == starter
+    acp.finalize()
+
+
+def test_ctrl_c_does_not_end_a_starter_that_begins(passes):
+    passes(launch.program(interrupt_a_starter_that_begins), {"ACP_MPI": "0"})
+
+
+def end_all_children_first():
+    from acp_mpi.spawn.groups import fork_server_client
+
+    acp.init()
+    fork_server_client.begin()
+    os.kill(fork_server_client._starter.pid, signal.SIGKILL)
+    os.wait()
+    acp.finalize()
+
+
+def test_a_program_may_wait_for_all_its_children(passes):
+    passes(launch.program(end_all_children_first), {"ACP_MPI": "0"})
 
 
 class _NoTable:

@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -174,6 +173,8 @@ def default_launcher(group: Group, environ: Mapping[str, str]) -> str:
 
 
 def _ask(path: str, environ: Mapping[str, str]) -> Kind:
+    import subprocess  # takes time to load
+
     try:
         answer = subprocess.run(
             [path, "--version"],

@@ -5,8 +5,6 @@ import itertools
 import os
 import re
 import shutil
-import socket
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -72,7 +70,7 @@ def shares_a_host(group: str, given: Mapping[str, tuple[Node, ...]]) -> bool:
 def canonical(host: str) -> str:
     """Return one name of a host: this one has several."""
     # Slurm may know a node by another name than that of its host.
-    named = (socket.gethostname(), os.environ.get("SLURMD_NODENAME", HERE))
+    named = (os.uname().nodename, os.environ.get("SLURMD_NODENAME", HERE))
     here = {name.partition(".")[0] for name in named}
     return HERE if host in (HERE, "127.0.0.1") or host.partition(".")[0] in here else host
 
@@ -181,6 +179,8 @@ def _address_in_slurm(node: str) -> str | None:
     """Return where Slurm reaches a node of this allocation; None: it is not, or nobody knows."""
     if node not in allocated(os.environ):
         return None
+    import subprocess  # takes time to load
+
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         line = ["scontrol", "--oneliner", "show", "node", node]
         said = subprocess.run(line, capture_output=True, text=True, timeout=20)

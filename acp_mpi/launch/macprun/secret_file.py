@@ -8,8 +8,6 @@ import os
 import pwd
 import select
 import shlex
-import shutil
-import subprocess
 import time
 
 from acp_mpi.errors import Error
@@ -17,6 +15,7 @@ from acp_mpi.job.rendezvous import secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterable, Mapping, Sequence
 
     from acp_mpi.launch.macprun.meeting import Meeting
@@ -66,6 +65,8 @@ def carriers(
     hosts: Iterable[str], ssh: Sequence[str], environ: Mapping[str, str]
 ) -> list[tuple[str, ...]]:
     """Return the commands that begin a shell on each of these hosts: one for all under Slurm."""
+    import shutil  # takes time to load
+
     others = list(dict.fromkeys(hosts))
     if others and "SLURM_JOB_ID" in environ and shutil.which("srun", path=environ.get("PATH")):
         count = len(others)
@@ -103,6 +104,8 @@ class SecretFile:
         """
         if _is_shared(os.path.dirname(self.path)):
             return []
+        import subprocess  # takes time to load
+
         for command in commands:
             carrier = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -128,13 +131,7 @@ class SecretFile:
             carrier.stdin.close()
         deadline = time.monotonic() + 1.0
         for carrier in self._carriers:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                carrier.wait(max(deadline - time.monotonic(), 0.0))
-            if carrier.poll() is None:
-                carrier.kill()
-                carrier.wait()
-            assert carrier.stdout is not None
-            carrier.stdout.close()
+            _end(carrier, deadline)
         self._carriers.clear()
         with contextlib.suppress(OSError):
             os.unlink(self.path)
@@ -156,6 +153,18 @@ class SecretFile:
             "}",
         ]
         return "\n".join(lines) + "\n"
+
+
+def _end(carrier: subprocess.Popen[bytes], deadline: float) -> None:
+    import subprocess  # takes time to load
+
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        carrier.wait(max(deadline - time.monotonic(), 0.0))
+    if carrier.poll() is None:
+        carrier.kill()
+        carrier.wait()
+    assert carrier.stdout is not None
+    carrier.stdout.close()
 
 
 def _is_ready(carrier: subprocess.Popen[bytes], deadline: float) -> bool:

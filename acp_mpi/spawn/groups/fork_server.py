@@ -14,6 +14,7 @@ import select
 
 from acp_mpi.launch.macprun import family
 from acp_mpi.spawn.groups import group_supervisor
+from acp_mpi.spawn.groups.wire_format import MINDER, REGISTRY
 from acp_mpi.util import processes
 
 TYPE_CHECKING = False
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 else:
     import _signal as signal  # what signal makes of it takes time to load
-
-MINDER, REGISTRY = b"m", b"r"
 
 _NAMES = {MINDER: b"acp_mpi minder", REGISTRY: b"acp_mpi registry"}  # as ps and top show them
 
@@ -34,8 +33,10 @@ _IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
 def main() -> None:
     """Run as a process, and as each one that is forked from it."""
+    os.setsid()
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _IGNORED)
     line = _socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)

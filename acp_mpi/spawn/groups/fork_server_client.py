@@ -1,24 +1,32 @@
-"""The starter of this process: one other process, which makes all those that start groups."""
+"""The starter of this process: one other process, which makes all those that start groups.
+
+It takes as long to begin as all that this process does meanwhile: it is begun first, and nothing
+that takes time is loaded here.
+"""
 
 from __future__ import annotations
 
+import _socket
 import contextlib
 import os
-import socket
-import subprocess
 import sys
-import threading
+from _thread import allocate_lock
+from array import array
 
+from acp_mpi.job.rendezvous.connection import Connection
 from acp_mpi.launch.macprun import environment
 from acp_mpi.util import lifecycle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Iterator
+else:
+    import _signal as signal  # what signal makes of it takes time to load
 
 _PROGRAM = "from acp_mpi.spawn.groups.fork_server import main; main()"
 
-_lock = threading.Lock()
+_lock = allocate_lock()
 _starter: _Starter | None = None
 
 
@@ -26,23 +34,30 @@ class _Starter:
     """A process of no terminal and no launcher."""
 
     def __init__(self) -> None:
-        self._line, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with other:
-            self.process = subprocess.Popen(
+        self._line, other = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        with Connection(fileno=other.detach()) as other:
+            self.pid = os.posix_spawn(
+                sys.executable,
                 [sys.executable, "-P", "-c", _PROGRAM],
-                stdin=other.fileno(),
-                stdout=subprocess.DEVNULL,
-                env=environment.inherited(os.environ),
-                start_new_session=True,
+                environment.inherited(os.environ),
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, other.fileno(), 0),
+                    (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+                ],
+                setsigmask=[signal.SIGINT, signal.SIGHUP],  # of a terminal, which it leaves soon
+                setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores them
             )
 
     def ask(self, kind: bytes, given: list[int]) -> None:
-        socket.send_fds(self._line, [kind], given)
+        rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array("i", given))
+        self._line.sendmsg([kind], [rights])
 
     def end(self) -> None:
         self._line.close()
-        self.process.kill()
-        self.process.wait()
+        with contextlib.suppress(ChildProcessError):  # the program has waited for all its children
+            if not os.waitpid(self.pid, os.WNOHANG)[0]:
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
 
 
 def begin() -> None:
@@ -63,13 +78,13 @@ def _end() -> None:
             _starter = None
 
 
-def make(kind: bytes, *given: int) -> socket.socket:
+def make(kind: bytes, *given: int) -> Connection:
     """Make a process of a kind, and return the socket by which it gets its orders.
 
     The server gets duplicates of the descriptors `given`.
     """
     global _starter
-    ours, theirs = socket.socketpair()
+    ours, theirs = (Connection(fileno=end.detach()) for end in _socket.socketpair())
     with theirs:
         begin()
         descriptors = [theirs.fileno(), *given]

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import os
-import socket
-import threading
-from typing import TYPE_CHECKING
+from _thread import allocate_lock
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.job.registry import locate
 from acp_mpi.job.registry.client import NoRegistryError, Question
 from acp_mpi.job.rendezvous.address import format_address
+from acp_mpi.job.rendezvous.connection import Connection
 from acp_mpi.job.rendezvous.row import Process
 from acp_mpi.launch.macprun.meeting import Meeting
 from acp_mpi.spawn.groups import fork_server_client, wire_format
-from acp_mpi.spawn.groups.fork_server import REGISTRY
 from acp_mpi.util import lifecycle
 from acp_mpi.util._system import memfd_create
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from acp_mpi.job.join import Job
     from acp_mpi.job.rendezvous.membership import Membership
 
+_BACKLOG = 1024  # that have called, and are not heard yet
 _LAST_WORDS = 2000  # bytes
 
-_lock = threading.Lock()
+_lock = allocate_lock()
 _made: _Made | None = None  # in this job, by this process
 
 
@@ -79,14 +79,16 @@ class Registry:
     def _make(self, job: Job, names: tuple[str, ...]) -> str:
         global _made
         host = Process.of(_engine.row()).address or "127.0.0.1"
-        with socket.create_server((host, 0), backlog=1024) as listener:
+        with Connection() as listener:
+            listener.bind((host, 0))
+            listener.listen(_BACKLOG)
             address = format_address(*listener.getsockname()[:2])
             if other := locate.announce(job.founders, address):
                 return other
             made = _Made(address)
             try:
                 with fork_server_client.make(
-                    REGISTRY, listener.fileno(), made.said, made.left
+                    wire_format.REGISTRY, listener.fileno(), made.said, made.left
                 ) as line:
                     own = job.slots.start, job.slots.stop
                     line.sendall(

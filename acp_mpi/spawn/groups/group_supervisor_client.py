@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import _socket
 import contextlib
 import select
-import socket
 import time
-from typing import TYPE_CHECKING, Any
 
 from acp_mpi.errors import Error
 from acp_mpi.spawn.groups import fork_server_client, wire_format
-from acp_mpi.spawn.groups.fork_server import MINDER
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from acp_mpi.job.registry.client import Question
     from acp_mpi.spawn.groups.founding import Registry
@@ -33,7 +33,7 @@ class Minding:
         self._names, self._registry = names, registry
         self._heard = b""
         with fork_server_client.output() as output:
-            self._line = fork_server_client.make(MINDER, *output)
+            self._line = fork_server_client.make(wire_format.MINDER, *output)
         self._line.sendall(wire_format.framed(orders))
 
     def await_groups(self, question: Question, deadline: float, timeout: float) -> None:
@@ -92,6 +92,6 @@ class Minding:
         """Have the groups ended; return when the minder has done it."""
         self._line.settimeout(_ENDING)
         with contextlib.suppress(OSError):
-            self._line.shutdown(socket.SHUT_WR)
+            self._line.shutdown(_socket.SHUT_WR)
             while self._line.recv(1 << 16):
                 pass

@@ -6,26 +6,26 @@ import contextlib
 import itertools
 import os
 import shlex
-import threading
 import time
-from typing import TYPE_CHECKING, Any
+from _thread import allocate_lock
 
 from acp_mpi.config import FOR_EVER
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.job import membership
-from acp_mpi.spawn.groups import fork_server_client, founding, given
-from acp_mpi.spawn.groups.group_supervisor_client import Minding
+from acp_mpi.spawn.groups import fork_server_client, given
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
     from acp_mpi.job.join import Group
 
 _numbers = itertools.count()
 _KEYWORDS = ("name", "env", "wdir", "mpi", "launcher")
 _FORM = "(command, n) or (command, n, keywords), with the keywords of spawn_group but timeout"
-_lock = threading.Lock()  # of what this process knows of its job
+_lock = allocate_lock()  # of what this process knows of its job
 
 
 def spawn_group(
@@ -118,7 +118,8 @@ def spawn_groups(
         twice = max(names, key=names.count)
         raise Error(f"spawn_group: two of these groups have the name {twice!r}: give one another")
     fork_server_client.begin()
-    from acp_mpi.spawn.groups import launch_spec  # loaded while the starter gets ready
+    from acp_mpi.spawn.groups import founding, launch_spec  # loaded while the starter gets ready
+    from acp_mpi.spawn.groups.group_supervisor_client import Minding
 
     deadline = time.monotonic() + timeout
     # Its children wait as long; not less than it would itself, for they may start groups, too.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
-from typing import TYPE_CHECKING, Any
+from _thread import allocate_lock
 
 from acp_mpi.engine import _engine
 from acp_mpi.launch.macprun import secret_file
@@ -13,14 +12,16 @@ from acp_mpi.launch.macprun.nodes import HERE, Node
 from acp_mpi.launch.macprun.plan import Group, Plan, check
 from acp_mpi.util import lifecycle
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from acp_mpi.launch.macprun.meeting import Meeting
     from acp_mpi.spawn.groups.groups import Request
 
 
-_lock = threading.Lock()
+_lock = allocate_lock()
 _file: secret_file.SecretFile | None = None
 
 

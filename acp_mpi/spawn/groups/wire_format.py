@@ -1,6 +1,7 @@
-"""The messages of a process and its supervisor: things of plain types, as bytes.
+"""What a process says to its starter, and to the supervisor that this makes.
 
-Both are the same Python, and trust each other.
+Messages of the latter are things of plain types, as bytes. All are the same Python, and trust each
+other.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import marshal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+MINDER, REGISTRY = b"m", b"r"  # what a starter is to make
 
 _HEAD = 8  # bytes before a thing: how many it takes
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import mmap
 import os
-import shutil
 import sys
 
 from acp_mpi.errors import Error
@@ -30,6 +28,9 @@ def only_knows_mpi(word: str, path: str | None, folder: str) -> bool:
     """
     if os.path.basename(word).startswith("python"):
         return False
+    import mmap  # these take time to load
+    import shutil
+
     found = os.path.join(folder, word) if "/" in word else shutil.which(word, path=path)
     try:
         with open(found or "", "rb") as file:
@@ -56,6 +57,8 @@ def check(comm: Any) -> None:
             "has switched that off; a child must be a Python with acp_mpi, or start this job with "
             "OMPI_MCA_btl=self,sm,tcp in its environment"
         )
+    import shutil
+
     if not _has_launcher() and shutil.which("mpiexec", path=_path()) is None:
         raise Error(
             "Spawn: MPI starts an mpiexec for what it spawns, and there is none in PATH; a child "

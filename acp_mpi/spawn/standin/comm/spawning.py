@@ -10,9 +10,6 @@ import sys
 import acp_mpi as acp
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error, PeerLostError
-from acp_mpi.job.rendezvous.address import address_towards, said_of
-from acp_mpi.job.rendezvous.row import Process
-from acp_mpi.launch.macprun.nodes import HERE, Node, dealt, is_here, parse
 from acp_mpi.spawn.groups import fork_server_client, given
 from acp_mpi.spawn.standin.comm import compiled
 from acp_mpi.spawn.standin.comm.bodies import new_context, ranks_in
@@ -25,6 +22,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
+
+    from acp_mpi.launch.macprun.nodes import Node
 
 
 class _Program:
@@ -137,6 +136,8 @@ def _launcher(wanted: Sequence[_Program]) -> list[str]:
 
 def _places(wanted: Sequence[_Program]) -> list[Node]:
     """Return the hosts of all processes in the order of their ranks: each program's are its own."""
+    from acp_mpi.launch.macprun.nodes import HERE, Node, dealt, parse  # loaded by few
+
     places: list[Node] = []
     for program in wanted:
         hosts = dict.fromkeys(program.hosts)
@@ -157,6 +158,10 @@ def _places(wanted: Sequence[_Program]) -> list[Node]:
 
 def _check_reach(hosts: Iterable[str]) -> None:
     """Raise Error if children on another host could not come to this job."""
+    from acp_mpi.job.rendezvous.address import address_towards, said_of
+    from acp_mpi.job.rendezvous.row import Process
+    from acp_mpi.launch.macprun.nodes import is_here
+
     away = [host for host in hosts if not is_here(host.partition(":")[0])]
     if away and not Process.of(_engine.row()).address:
         host = away[0].partition(":")[0]
