@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import acp_mpi as acp
+from acp_mpi.comm.collectives import choice
 from acp_mpi.engine import _engine
 
 NUMBER = 12  # DLPack's, for devices of extensions
@@ -104,3 +105,26 @@ class Tensor:
     def free(self):
         """Give the memory back; the process ends if anybody still uses it."""
         library().far_free(self.address)
+
+
+def short_windows(monkeypatch, window):
+    """Have collectives take memory in units of so many bytes, on all ranks."""
+    begin()
+    acp.sync()  # all or none
+    monkeypatch.setattr(choice, "WINDOW", window)
+    monkeypatch.setattr(choice, "MEMBER_WINDOW", window // 4)
+    monkeypatch.setattr(choice, "BCAST_TREE", 1000)
+    monkeypatch.setattr(choice, "BCAST_CHAIN", 1000)
+    monkeypatch.setattr(choice, "CHAIN_PIECE", window)
+
+
+def count_moved(monkeypatch):
+    """Return a list that gets the bytes of each copy between a device and host memory."""
+    start, sizes = _engine.device_start, []
+
+    def count(function, ga, side, out):
+        sizes.append(side[2])
+        return start(function, ga, side, out)
+
+    monkeypatch.setattr(_engine, "device_start", count)
+    return sizes

@@ -143,16 +143,12 @@ class _Staged:
     A call copies its first bytes to the device.
     """
 
-    def __init__(
-        self, function: str, side: tuple[Any, int, int, Any], look: Any, over: Any
-    ) -> None:
+    def __init__(self, function: str, side: Side, look: Any) -> None:
         import numpy
 
         dtype, shape = look
         self.side, self._function, self._ga = side, function, 0
-        if over is not None and over.nbytes == side[2] > device_rooms.BYTES:
-            self.array = over.reshape(-1).view("u1").view(dtype).reshape(shape)
-        elif side[2] <= device_rooms.LONG:
+        if side[2] <= device_rooms.LONG:
             loan = device_rooms.Loan(function, side[2])
             self.array, self._ga = numpy.asarray(loan).view(dtype).reshape(shape), loan.ga
         else:
@@ -175,20 +171,17 @@ class _Staged:
             self.move(size, False)
 
 
-def staged(
-    x: Any, function: str, writable: bool, over: Any = None
-) -> tuple[Any, Callable[[int], None] | None]:
+def staged(x: Any, function: str, writable: bool) -> tuple[Any, Callable[[int], None] | None]:
     """Return an array of the host for the elements of device memory.
 
-    It has a copy of them, or if it is `writable` there is what copies its first bytes back. `over`:
-    a long array of the same size whose memory it is to be.
+    It has a copy of them, or if it is `writable` there is what copies its first bytes back.
     """
     import numpy
 
     look = look_of(x, function)
     if not prod(look[1]) * look[0].itemsize:
         return numpy.empty(look[1], look[0]), (lambda size: None) if writable else None
-    stand_in = _Staged(function, found(x, function, writable), look, over)
+    stand_in = _Staged(function, found(x, function, writable), look)
     if writable:
         return stand_in.array, stand_in
     stand_in.move(stand_in.side[2], True)

@@ -49,6 +49,11 @@ def take_long(function: str, size: int) -> Any:
     return room
 
 
+def take_any(function: str, size: int) -> Any:
+    """Return a room of that size or more, short or long."""
+    return take(function) if size <= BYTES else take_long(function, size)
+
+
 def _taken(each: tuple[int, Any]) -> bool:
     """Take a long room out; return whether no other thread was faster."""
     try:
@@ -75,7 +80,7 @@ class Loan:
     __slots__ = ("__array_interface__", "_room")
 
     def __init__(self, function: str, size: int) -> None:
-        self._room = take(function) if size <= BYTES else take_long(function, size)
+        self._room = take_any(function, size)
         place = _engine.buffer_place(self._room, True)[0]
         shown = {"shape": (size,), "typestr": "|u1", "data": (place, False), "version": 3}
         self.__array_interface__ = shown

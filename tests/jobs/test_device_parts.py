@@ -86,6 +86,11 @@ def meet(array, call):
     while True:
         if call == "bcast":
             acp.bcast(array, 0, out=array)
+        elif call in ("alltoall", "ialltoall"):
+            pieces = array[: SIZE // RANKS * RANKS]
+            request = getattr(acp, call)(pieces, out=np.zeros(pieces.nbytes, "u1"))
+            if call == "ialltoall":
+                request.wait()
         else:
             acp.allreduce(array, out=array)
 
@@ -104,7 +109,7 @@ def a_member_dies(call):
 
 
 @pytest.mark.parametrize("road", ROADS)
-@pytest.mark.parametrize("call", ["allreduce", "bcast"])
+@pytest.mark.parametrize("call", ["allreduce", "bcast", "alltoall", "ialltoall"])
 def test_a_rank_dies_in_the_middle_of_a_collective(without_mpi, call, road):
     jobs = without_mpi(RANKS, launch.program(a_member_dies, call), ROADS[road])
     assert [job.wait() for job in jobs] == [0, -signal.SIGKILL, 0], "\n".join(

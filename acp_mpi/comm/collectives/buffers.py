@@ -6,11 +6,14 @@ import sys
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import PLAIN_TYPES
-from acp_mpi.rma.buffers import array_of, on_device, text_of
+from acp_mpi.rma.buffers import array_of, brought, on_device, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from acp_mpi.comm.collectives.units import Units
+    from acp_mpi.rma.device_memory import Side
 
 _FORMATS = {"?": "b", "c": "S"} | dict.fromkeys("bhilqn", "i") | dict.fromkeys("BHILQN", "u")
 _FORMATS |= dict.fromkeys("efdg", "f")
@@ -19,14 +22,14 @@ _FORMATS |= dict.fromkeys("efdg", "f")
 class Buffer:
     """A buffer: `memory`, `count` elements of `width` bytes of `kind` ("f8"); `array` if NumPy's.
 
-    `back` brings the bytes of a stand-in to the buffer that was meant. `later`: device memory gets
-    its stand-in by `settle`, and has `device` until then.
+    `back` brings the bytes of a stand-in to the buffer that was meant. `device`: where it is device
+    memory, (block, offset, bytes, stream); its `memory` is None then.
     """
 
-    def __init__(self, x: Any, function: str, writable: bool = False, later: bool = False) -> None:
+    def __init__(self, x: Any, function: str, writable: bool = False) -> None:
         self.back: Any = None
-        self._stands_in = False
-        self.device: Any = None
+        self.device: Side | None = None
+        self.memory: Any
         numpy = sys.modules.get("numpy")
         self.array: Any = None
         if numpy is not None and hasattr(x, "__array_interface__"):
@@ -38,8 +41,6 @@ class Buffer:
         except TypeError as reason:
             if on_device(x):
                 self._of_device(x, function, writable)
-                if not later:
-                    self.settle()
                 return
             self.array = array_of(x, function, reason)
             self._of_array(self.array, function, writable, sys.modules["numpy"])
@@ -59,30 +60,19 @@ class Buffer:
     def _of_device(self, x: Any, function: str, writable: bool) -> None:
         import numpy
 
-        from acp_mpi.rma.device_memory import look_of
+        from acp_mpi.rma.device_memory import found, look_of
 
         dtype, shape = look_of(x, function)
-        self.device, self._call = x, (function, writable)
         self.array = numpy.broadcast_to(numpy.zeros((), dtype), shape)  # no memory
         self._look(self.array)
+        self.memory = None if self.size else bytearray()
+        if self.size:
+            self.device, self._given = found(x, function, writable), (x, function)
 
-    def settle(self, over: Buffer | None = None) -> None:
-        """Take a copy of device memory in host memory, and bring it back to the device in the end.
-
-        Stand-ins are long: with `over`, another buffer, both are the same memory if they are of one
-        size.
-        """
-        if self.device is None:
-            return
-        from acp_mpi.rma.device_memory import staged
-
-        place = over.array if over is not None and over._stands_in else None
-        self.array, back = staged(self.device, *self._call, place)
-        self._stands_in, self.device = True, None
-        self._of_array(self.array, *self._call, sys.modules["numpy"])
-        if back is not None:
-            size = self.size
-            self.back = lambda: back(size)  # not this buffer: it lets go of the device at once
+    def settle(self) -> None:
+        """Take a copy of device memory in host memory, and leave the device."""
+        self.array, self.device = brought(*self._given), None
+        self._of_array(self.array, self._given[1], False, sys.modules["numpy"])
 
     def _look(self, array: Any) -> None:
         dtype = array.dtype
@@ -195,8 +185,31 @@ def same_type(function: str, given: Buffer, wanted: Buffer, moves: bool = False)
     )
 
 
+def units_of(
+    function: str,
+    given: Buffer | None,
+    wanted: Buffer | None,
+    reads: bool = False,
+    in_place: bool = False,
+) -> Units | None:
+    """Return how device memory goes through short buffers, or None where there is none."""
+    mine, theirs = (None if each is None else each.device for each in (given, wanted))
+    if mine is None and theirs is None:
+        return None
+    from acp_mpi.comm.collectives.units import Units
+
+    return Units(function, mine, theirs, reads, in_place)
+
+
 def apart(given: Buffer, wanted: Buffer, same: bool) -> Buffer:
     """Return `given`, or a copy of it if `wanted` lies over it; `same`: exactly over it is fine."""
+    if given.device is not None or wanted.device is not None:
+        from acp_mpi.rma.device_memory import overlap
+
+        one, other = given.device, wanted.device
+        if overlap(one, other) and not (same and one[1:3] == other[1:3]):  # type: ignore[index]
+            given.settle()
+        return given
     plain: Any = given.memory
     if given.size and wanted.size and _lie_over(plain, wanted.memory, same):
         given.memory = plain.copy() if given.array is not None else memoryview(bytes(plain))

@@ -6,6 +6,9 @@ have. All members must choose alike: only what all know decides.
 
 from __future__ import annotations
 
+from itertools import accumulate, zip_longest
+from operator import add
+
 from acp_mpi.comm.collectives import (
     between,
     bruck,
@@ -17,10 +20,13 @@ from acp_mpi.comm.collectives import (
 )
 from acp_mpi.comm.collectives.schedule import (
     IN,
+    NOTHING,
     OUT,
     PART,
+    RECEIVE,
     SUM,
     TMP,
+    copy,
     place,
     receive,
     send,
@@ -29,12 +35,13 @@ from acp_mpi.comm.collectives.schedule import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from acp_mpi.comm.collectives.schedule import Place, Rounds
 
     Sizes = dict[int, Sequence[int]]
     Paper = tuple[Rounds, Sizes]
+    Part = tuple[Rounds, Sizes, Sizes]  # the last: where its pieces of IN and OUT begin
 
 # Bytes up to which few rounds count for more than few bytes.
 BCAST_TREE = 64 << 10
@@ -49,8 +56,9 @@ ALLTOALL_BRUCK = 256
 REDUCE_SCATTER_ORDERED = 256 << 10
 
 CHAIN_PIECE = 1 << 20
-WINDOW = 4 << 20  # bytes of a fold that are carried out at a time, or this for each member:
+WINDOW = 4 << 20  # bytes of a call that are carried out at a time, or this for each member:
 MEMBER_WINDOW = 1 << 20
+_UNIT = 64  # bytes that the first part of a piece has more for each part
 FEW = 8  # number of members up to which straight messages are as good as any tree
 
 
@@ -68,6 +76,62 @@ def windows(n: int, count: int, width: int, commutes: bool) -> list[int]:
     window = max(WINDOW, n * MEMBER_WINDOW)
     long = n > 1 and commutes and count * width > 2 * window
     return even(count, -(-count * width // window)) if long else [count]
+
+
+def parts(size: int, most: int) -> list[int]:
+    """Divide a piece into parts of about `most`; the length of the first says how many there are.
+
+    So members that mean different lengths find out, and do not wait for parts that never come.
+    """
+    count = -(-size // most)
+    first = most + _UNIT * count
+    return [size] if count < 2 or size < first else [first, *even(size - first, count - 1)]
+
+
+def in_parts(n: int, paper: Paper, short: bool, width: int = 1) -> Sequence[Paper | Part]:
+    """Return papers that follow one another, each for the next part of every piece.
+
+    So the buffers of each are short, also where the pieces are very long. Where nobody needs that
+    (`short`), and all messages of a pair of members are in one round, it is one paper.
+    """
+    rounds, sizes = paper
+    most = max(max(WINDOW // n, MEMBER_WINDOW) // (width or 1), 1)
+    cut = {buffer: [parts(size, most) for size in pieces] for buffer, pieces in sizes.items()}
+    count = max(len(those) for each in cut.values() for those in each)
+    if count == 1:
+        return [paper]
+    messages = [step[:2] for one in rounds for step in one if step[0] <= RECEIVE]
+    if not short and len(set(messages)) == len(messages):
+        return [_side_by_side(rounds, cut)]
+    papers: list[Paper | Part] = []
+    begin: Sizes = {b: list(accumulate(sizes[b][:-1], initial=0)) for b in (IN, OUT) if b in sizes}
+    for k in range(count):
+        now: Sizes = {
+            b: [those[k] if k < len(those) else 0 for those in each] for b, each in cut.items()
+        }
+        papers.append((rounds, now, begin))
+        begin = {b: list(map(add, at, now[b])) for b, at in begin.items()}
+    return papers
+
+
+def _side_by_side(rounds: Rounds, cut: Mapping[int, list[list[int]]]) -> Paper:
+    """Return a schedule whose pieces are parts, all messages of which are under way together."""
+    first = {b: list(accumulate(map(len, each), initial=0)) for b, each in cut.items()}
+
+    def places(whole: Place) -> list[Place]:
+        buffer, piece, count = whole
+        those = range(first[buffer][piece], first[buffer][piece + count]) if count else ()
+        return [place(buffer, at) for at in those]
+
+    steps = [
+        [
+            (kind, peer, a, b, c)
+            for kind, peer, *whole in one
+            for a, b, c in zip_longest(*map(places, whole), fillvalue=NOTHING)
+        ]
+        for one in rounds
+    ]
+    return steps, {b: [part for those in each for part in those] for b, each in cut.items()}
 
 
 def _alike(rounds: Rounds, sizes: Sequence[int], *buffers: int) -> Paper:
@@ -98,6 +162,17 @@ def bcast(n: int, r: int, root: int, count: int, width: int) -> Paper:
     if n <= 2 or count * width <= BCAST_TREE:
         return _alike(tree.bcast(n, r, root), [count], OUT)
     return _alike(ring.bcast(n, r, root), even(count, n), OUT)
+
+
+def copied(paper: Paper, is_chain: bool) -> Paper:
+    """Extend a bcast's at its root so that OUT is a copy of IN; that of a chain piece by piece."""
+    rounds, sizes = paper
+    copies = [copy(place(OUT, i), place(IN, i)) for i in range(len(sizes[OUT]))]
+    if is_chain:
+        rounds = [[*one, *copies[i : i + 1]] for i, one in enumerate(rounds)]
+    else:
+        rounds = [list(copies), *rounds]
+    return rounds, {**sizes, IN: sizes[OUT]}
 
 
 def met(n: int, r: int, root: int, paper: Paper) -> Paper:

@@ -6,7 +6,7 @@ Each function is a generator: it yields what is to be carried out and returns th
 from __future__ import annotations
 
 from acp_mpi.comm.collectives import choice
-from acp_mpi.comm.collectives.buffers import Buffer, apart, like, same_type
+from acp_mpi.comm.collectives.buffers import Buffer, apart, like, same_type, units_of
 from acp_mpi.comm.collectives.plans import plan_of
 from acp_mpi.comm.collectives.sizes import carry, counts_of, fits
 
@@ -15,11 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from acp_mpi.comm.collectives.choice import Paper
+    from acp_mpi.comm.collectives.choice import Paper, Part
     from acp_mpi.comm.collectives.operations import Operation
     from acp_mpi.comm.collectives.sizes import Flow
     from acp_mpi.comm.collectives.team import Team
-    from acp_mpi.comm.collectives.units import Units
 
 
 class Folding:
@@ -44,7 +43,6 @@ def carried(
     top: int | None,
     taken: Sequence[int],
     context: int,
-    units: Units | None = None,
 ) -> Flow:
     """Fold the elements of `given` into `wanted`; `taken`: how many each gets of reduce_scatter.
 
@@ -53,16 +51,19 @@ def carried(
     known = given or wanted
     assert known is not None
     count, width, divides = known.count, known.width, folding.divides
+    units = units_of(function, given, wanted, in_place=kind != "reduce_scatter")
 
-    def write() -> list[Paper]:
+    def write() -> Sequence[Paper | Part]:
         n, r = team.n, team.me
         if team.other:
             sizes = taken if kind == "reduce_scatter" else [count]
             sides = team.own, team.other
             return [choice.between_groups(kind, sides, r, top or 0, [count], sizes)]
         if kind == "reduce_scatter":
-            return [choice.reduce_scatter(n, r, taken, width, divides)]
-        parts = choice.windows(n, count, width, divides)
+            paper = choice.reduce_scatter(n, r, taken, width, divides)
+            return choice.in_parts(n, paper, units is not None, width) if divides else [paper]
+        most = n if units is None else max(n, 2)  # device memory goes in parts also at one alone
+        parts = choice.windows(most, count, width, divides)
         if kind == "allreduce":
             return [choice.allreduce(n, r, part, width, divides) for part in parts]
         if kind == "reduce":
@@ -82,31 +83,6 @@ def carried(
     yield from carry(function, plan, given, wanted, context, units)
 
 
-def _units_of(
-    function: str, team: Team, kind: str, given: Buffer, wanted: Buffer | None, divides: bool
-) -> Units | None:
-    """Return how device memory goes through short buffers; None: as a whole.
-
-    A request goes on beside the program, which copies nothing meanwhile.
-    """
-    if (given.device is None and (wanted is None or wanted.device is None)) or team.other:
-        return None
-    parts = choice.windows(team.n, given.count, given.width, divides)
-    if len(parts) == 1 or function not in ("allreduce", "reduce", "scan", "exscan"):
-        return None
-    from acp_mpi.comm.collectives.units import Units
-    from acp_mpi.rma.device_memory import found, overlap
-
-    first = kind == "exscan" and team.me == 0  # its `out` stays as it is
-    mine, there = (
-        None if each is None or each.device is None else found(each.device, function, writes)
-        for each, writes in ((given, False), (None if first else wanted, True))
-    )
-    if overlap(mine, there) and mine[1:3] != there[1:3]:  # type: ignore[index]
-        return None
-    return Units(function, [part * given.width for part in parts], mine, there)
-
-
 def _folded(
     function: str,
     team: Team,
@@ -118,7 +94,7 @@ def _folded(
     context: int,
     counts: Any = None,
 ) -> Flow:
-    given = Buffer(x, function, later=True)
+    given = Buffer(x, function)
     takes = top is None or team.me == top
     wanted = None
     result = out
@@ -138,19 +114,13 @@ def _folded(
                     f"{function}: the result of a {type(x).__name__} needs a place; give out="
                 )
             result = like(given, _shape_of(given, kind, own, team.n))
-        wanted = Buffer(result, function, writable=True, later=True)
+        wanted = Buffer(result, function, writable=True)
         if result is out:
             same_type(function, given, wanted)
         fits(function, "out", wanted.size, own * given.width, given.width)
-    one_size = kind != "reduce_scatter"
-    units = _units_of(function, team, kind, given, wanted, op.divides) if one_size else None
-    if units is None:
-        given.settle()
-        if wanted is not None:
-            wanted.settle(given if one_size else None)
-            given = apart(given, wanted, same=one_size)
-    if wanted is not None and kind == "exscan" and team.me == 0:
-        wanted.back = None  # it stays as it is
+        given = apart(given, wanted, same=kind != "reduce_scatter")
+        if kind == "exscan" and team.me == 0:
+            wanted.back = wanted.device = None  # it stays as it is
     codes = op.native(given.kind)
     folder = None
     if codes is None:
@@ -161,7 +131,7 @@ def _folded(
         shape = given.shape if own == given.count else (-1,)
         folder = op.folder(function, given.array.dtype, shape)
     folding = Folding(op.name, op.divides, codes, folder)
-    yield from carried(function, team, kind, given, wanted, folding, top, taken, context, units)
+    yield from carried(function, team, kind, given, wanted, folding, top, taken, context)
     if kind == "exscan" and team.me == 0 and out is None:
         return None
     return result if takes else out

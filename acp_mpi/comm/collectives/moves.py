@@ -7,7 +7,7 @@ what is called, if these bytes are a part of objects.
 from __future__ import annotations
 
 from acp_mpi.comm.collectives import choice
-from acp_mpi.comm.collectives.buffers import Buffer, apart, same_type
+from acp_mpi.comm.collectives.buffers import Buffer, apart, same_type, units_of
 from acp_mpi.comm.collectives.plans import plan_of
 from acp_mpi.comm.collectives.sizes import carry, counts_of, fits
 from acp_mpi.engine import _engine
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from acp_mpi.comm.collectives.choice import Paper
+    from acp_mpi.comm.collectives.choice import Paper, Part
     from acp_mpi.comm.collectives.sizes import Flow
     from acp_mpi.comm.collectives.team import Team
-    from acp_mpi.comm.collectives.units import Units
 
 
 def bcast(
@@ -41,46 +40,45 @@ def bcast(
     takes = team.me != top and (not team.other or top >= team.own)
     if team.other and not takes and team.me != top:
         return out
+    given = None
     if takes:
-        data = Buffer(out, function, writable=True, later=True)
+        data = Buffer(out, function, writable=True)
     elif isinstance(out, tuple) or out is x or team.other:
-        data = Buffer(x, function, later=True)
+        data = Buffer(x, function)
     else:
         data = Buffer(out, function, writable=True)
         given = Buffer(x, function)
         same_type(function, given, data, moves=True)
         fits(function, "out", data.size, given.size, given.width)
-        if data.size:  # a view without elements cannot be cast
-            memoryview(data.memory).cast("B")[:] = memoryview(given.memory).cast("B")
-    size = data.size
-    units = _units_of(function, team, data, takes) if data.device is not None else None
-    if units is None:
-        data.settle()
+        given = apart(given, data, same=True)
+    size, chain = data.size, not team.other and choice.is_chain(team.n, data.size, 1)
+    units = units_of(function, given, data, reads=given is None and not takes)
 
-    def write() -> list[Paper]:
+    def write() -> Sequence[Paper | Part]:
         if team.other:
             sides = team.own, team.other
             return [choice.between_groups("bcast", sides, team.me, top, [size], [size])]
         paper = choice.bcast(team.n, team.me, top, size, 1)
-        return [choice.met(team.n, team.me, top, paper) if meets else paper]
+        if given is not None:
+            paper = choice.copied(paper, chain)
+        if meets:
+            return [choice.met(team.n, team.me, top, paper)]
+        return choice.in_parts(team.n, paper, units is not None) if team.n <= 2 else [paper]
 
-    alike = size, team.ranks[top]
-    plan = plan_of(team, "bcast", alike, meets, write, pickled=pickled, code=data.code, units=units)
-    yield from carry(function, plan, None, data, context, units)
+    alone, alike = (meets, given is not None), (size, team.ranks[top])
+    plan = plan_of(
+        team,
+        "bcast",
+        alike,
+        alone,
+        write,
+        pickled=pickled,
+        code=data.code,
+        units=units,
+        by_piece=chain,
+    )
+    yield from carry(function, plan, given, data, context, units)
     return x if isinstance(out, tuple) else out
-
-
-def _units_of(function: str, team: Team, data: Buffer, takes: bool) -> Units | None:
-    """Return how device memory goes through short buffers; None: as a whole."""
-    size = data.size
-    if function != "bcast" or team.other or not choice.is_chain(team.n, size, 1):
-        return None
-    from acp_mpi.comm.collectives.units import Units
-    from acp_mpi.rma.device_memory import found
-
-    side = found(data.device, function, takes)
-    pieces = choice.chain(size, 1)
-    return Units(function, pieces, None, side, by_piece=True, reads=not takes)
 
 
 def _moved(
@@ -101,27 +99,29 @@ def _moved(
     if given is not None and wanted is not None:
         same_type(function, given, wanted, moves=True)
         given = apart(given, wanted, same=False)
+    units = units_of(function, given, wanted)
     codes = [each.code for each in (given, wanted) if each is not None]
-    gives, takes = sizes
+    gives, takes = ([count * width for count in counts] for counts in sizes)
 
     def paper() -> Paper:
         n, r = team.n, team.me
         if team.other:
             return choice.between_groups(kind, (team.own, team.other), r, top, gives, takes)
         if kind == "gather":
-            return choice.gather(n, r, top, takes, width, even)
+            return choice.gather(n, r, top, takes, 1, even)
         if kind == "scatter":
-            return choice.scatter(n, r, top, gives, width, even)
+            return choice.scatter(n, r, top, gives, 1, even)
         if kind == "allgather":
-            return choice.allgather(n, r, takes, width, even)
-        return choice.alltoall(n, r, gives, takes, width, even)
+            return choice.allgather(n, r, takes, 1, even)
+        return choice.alltoall(n, r, gives, takes, 1, even)
 
-    def write() -> list[Paper]:
-        return [paper()]
+    def write() -> Sequence[Paper | Part]:
+        return [paper()] if team.other else choice.in_parts(team.n, paper(), units is not None)
 
-    alone = (width, tuple(gives), tuple(takes), even)
-    plan = plan_of(team, kind, alike, alone, write, width, pickled=pickled, code=max(codes))
-    yield from carry(function, plan, given, wanted, context)
+    alone = (tuple(gives), tuple(takes), even)
+    code = max(codes)
+    plan = plan_of(team, kind, alike, alone, write, pickled=pickled, code=code, units=units)
+    yield from carry(function, plan, given, wanted, context, units)
 
 
 def gather(

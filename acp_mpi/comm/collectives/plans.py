@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from acp_mpi.comm.collectives.choice import Paper
+    from acp_mpi.comm.collectives.choice import Paper, Part
     from acp_mpi.comm.collectives.schedule import Place, Step
     from acp_mpi.comm.collectives.team import Team
-    from acp_mpi.comm.collectives.units import Units
+    from acp_mpi.comm.collectives.units import Layout, Units
 
 _STEP = struct.Struct("<BBBBIQQQQ")
 _AWAIT = _STEP.pack(4, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -45,19 +45,20 @@ def plan_of(
     kind: str,
     alike: Any,
     alone: Any,
-    write: Callable[[], Sequence[Paper]],
+    write: Callable[[], Sequence[Paper | Part]],
     width: int = 1,
     fold: tuple[int, int] = (-1, 0),
     folder: Any = None,
     pickled: str | None = None,
     code: int = 0,
     units: Units | None = None,
+    by_piece: bool = False,
 ) -> _engine.Plan:
     """Return the plan of a call, written the first time.
 
     `alike` is what all members must give alike; `alone` what else makes it another plan; `pickled`
     what is called, if objects travel in these bytes; `code` the type of the elements; `units` those
-    that go through short buffers in place of IN or OUT.
+    that go through short buffers in place of IN or OUT, `by_piece` each piece by itself.
     """
     key = (kind, alike, alone, folder, pickled, code, units and units.buffers)
     plan = team.plans.get(key)
@@ -66,7 +67,14 @@ def plan_of(
             team.plans.pop(next(iter(team.plans))).forget()
         note = note_of(pickled or kind, alike, pickled, code)
         plan = team.plans[key] = compiled(
-            team.ranks, write(), width, fold, folder, note, units=units
+            team.ranks,
+            write(),
+            width,
+            fold,
+            folder,
+            note,
+            devices=() if units is None else units.buffers,
+            by_piece=by_piece,
         )
     return plan
 
@@ -83,25 +91,34 @@ def note_of(kind: str, alike: Any, pickled: Any = None, code: int = 0) -> int:
 
 def compiled(
     ranks: Sequence[int],
-    papers: Sequence[Paper],
+    papers: Sequence[Paper | Part],
     width: int,
     fold: tuple[int, int],
     folder: Any,
     note: int,
     watched: Sequence[int] | None = None,
-    units: Units | None = None,
+    devices: Sequence[int] = (),
+    by_piece: bool = False,
 ) -> _engine.Plan:
     """Return the plan for these ranks, with elements of `width` bytes.
 
     `papers`: one after the other, each for the next elements of IN and OUT; the other buffers are
-    those of all. `watched`: members that end it for a waiting one when they die; by default all.
-    `units`: of device memory; before the first step of each, and after the last, the caller is
-    called with twice its number, and that + 1.
+    those of all; or each for a part of every piece. `watched`: members that end it for a waiting
+    one when they die; by default all. `devices`: buffers in device memory, of which units, papers
+    or pieces, lie in short ones; before the first step of each unit, and after the last, the caller
+    is called with twice its number, and that + 1.
     """
     steps: list[bytes] = []
     most, before, rooms = 0, 0, [0, 0, 0]
-    for number, (rounds, sizes) in enumerate(papers):
-        of_paper = _Packer(ranks, sizes, width, before, number, units)
+    layout = None
+    if devices:
+        from acp_mpi.comm.collectives.units import Layout
+
+        layout = Layout(devices, by_piece, [paper[1] for paper in papers], width)
+    for number, paper in enumerate(papers):
+        rounds, sizes = paper[:2]
+        starts = paper[2] if len(paper) == 3 else None
+        of_paper = _Packer(ranks, sizes, width, before, number, starts, layout)
         visits = _Visits(of_paper.units(one) for one in rounds)
         for at, one in enumerate(rounds):
             steps += map(_call, visits.begin.get(at, ()))
@@ -110,7 +127,7 @@ def compiled(
         rooms = list(map(max, rooms, of_paper.rooms()))
         before += sum(sizes.get(OUT, ())) * width
     watched = ranks if watched is None else watched
-    return _engine.Plan(b"".join(steps), most, *fold, tuple(rooms), watched, note, folder)
+    return _engine.Plan(b"".join(steps), most, *fold, tuple(rooms), watched, note, folder, layout)
 
 
 def _call(number: int) -> bytes:
@@ -144,36 +161,37 @@ class _Packer:
         width: int,
         before: int,
         number: int,
-        units: Units | None,
+        starts: Mapping[int, Sequence[int]] | None,
+        layout: Layout | None,
     ) -> None:
-        self._ranks, self._number, self._units = ranks, number, units
-        self._ends = {
+        self._ranks, self._number, self._layout = ranks, number, layout
+        self._lengths = {b: [size * width for size in pieces] for b, pieces in sizes.items()}
+        self._sparse = starts is not None and number > 0
+        self._starts = {
             buffer: list(
-                itertools.accumulate(
-                    (size * width for size in pieces), initial=before if buffer in (IN, OUT) else 0
-                )
+                itertools.accumulate(lengths, initial=before if buffer in (IN, OUT) else 0)
             )
-            for buffer, pieces in sizes.items()
+            for buffer, lengths in self._lengths.items()
         }
+        for buffer, those in (starts or {}).items():
+            self._starts[buffer] = [at * width for at in those]
         self._used: set[int] = set()
-        self._starts = dict(self._ends)
-        if units is not None:
-            for buffer in self._ends.keys() & set(units.buffers):
-                self._starts[buffer] = units.starts(number, self._ends[buffer])
+        if layout is not None:
+            for each in self._lengths.keys() & layout.units.keys():
+                self._starts[each] = layout.add(each, self._starts[each], self._lengths[each])
 
     def units(self, one: list[Step]) -> set[int]:
         """Return the units that a round uses."""
-        if self._units is None:
+        if self._layout is None:
             return set()
-        places = [p for step in one for p in step[2:] if p[2] and p[0] in self._units.buffers]
-        return {self._number + p[1] if self._units.by_piece else self._number for p in places}
+        places = [p for step in one for p in step[2:] if p[2] and p[0] in self._layout.units]
+        return {self._number + p[1] if self._layout.by_piece else self._number for p in places}
 
     def _at(self, where: Place) -> int:
         return self._starts[where[0]][where[1]] if where[2] else 0
 
     def _length(self, where: Place) -> int:
-        ends = self._ends[where[0]] if where[2] else ()
-        return ends[where[1] + where[2]] - ends[where[1]] if ends else 0
+        return sum(self._lengths[where[0]][where[1] : where[1] + where[2]]) if where[2] else 0
 
     def _packed(self, step: Step) -> bytes:
         kind, peer, where, left, right = step
@@ -185,6 +203,8 @@ class _Packer:
 
     def round(self, one: list[Step], steps: list[bytes]) -> int:
         """Add a round to the steps; return how many messages it has."""
+        if self._sparse:  # a piece that has no part here has had its first
+            one = [step for step in one if self._length(step[3] if step[0] == SEND else step[2])]
         messages = [step for step in one if step[0] <= RECEIVE]
         if any(self._length(m[3] if m[0] == SEND else m[2]) > _SHORT for m in messages):
             messages.sort(key=lambda m: m[0] == SEND)  # there is a place for what arrives
@@ -197,4 +217,4 @@ class _Packer:
     def rooms(self) -> Iterator[int]:
         """Yield how many bytes the buffers of the plan itself have."""
         for buffer in (TMP, SUM, PART):
-            yield self._ends[buffer][-1] if buffer in self._used and buffer in self._ends else 0
+            yield sum(self._lengths.get(buffer, ())) if buffer in self._used else 0

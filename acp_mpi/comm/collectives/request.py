@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from _thread import allocate_lock
+from _thread import allocate_lock, start_new_thread
 from contextlib import contextmanager, suppress
 from sys import getrefcount
 
@@ -51,8 +51,9 @@ class CollectiveRequest(Request["Any"]):
     """A collective that `iallreduce` and the like begin: `wait()` gives its result, `test()` says
     whether it is there.
 
-    Messages go on while this process computes. Only what Python must do, functions as operations
-    and the second half of a collective of objects, waits for `wait` or `test`.
+    Messages go on while this process computes, and a thread copies the parts of device memory. Only
+    what Python must do, functions as operations and the second half of a collective of objects,
+    waits for `wait` or `test`.
     """
 
     def __init__(self, flow: Generator[_engine.Collective, None, Any]) -> None:
@@ -74,6 +75,8 @@ class CollectiveRequest(Request["Any"]):
         try:
             self._current = next(self._flow)
             self._current.release()
+            if self._current.call is not None:  # of device memory
+                start_new_thread(self._drive, ())
         except StopIteration as end:
             self._current = None
             self._result = end.value
@@ -81,6 +84,10 @@ class CollectiveRequest(Request["Any"]):
             self._current = None
             self._error = error
             raise
+
+    def _drive(self) -> None:
+        with self._turn, suppress(BaseException):
+            self._finish(None)
 
     def _under_way(self) -> bool:
         return self._current is not None
@@ -145,21 +152,12 @@ class CollectiveRequest(Request["Any"]):
         TimeoutError after `timeout` seconds, and it goes on; PeerLostError if a rank that it needs
         has died.
         """
-        left = seconds = seconds_of(timeout, "wait")
-        begin = 0.0 if seconds is None else time.monotonic()
+        seconds = seconds_of(timeout, "wait")
+        end = None if seconds is None else time.monotonic() + seconds
         if not self._turn.acquire(timeout=-1 if seconds is None else seconds):
             raise TimeoutError(f"{self}: another thread waits for it, and it is not done")
         try:
-            while self._current is not None:
-                if seconds is not None:
-                    left = max(begin + seconds - time.monotonic(), 0.0)
-                try:
-                    self._current.wait(left)
-                except BaseException as error:
-                    if self._current.done:
-                        self._failed(error)
-                    raise
-                self._go_on()
+            self._finish(end)
             self._claimed = self._ended()
         except BaseException:  # its error is handed out, too, unless it goes on
             self._claimed = self._error is not None
@@ -167,6 +165,16 @@ class CollectiveRequest(Request["Any"]):
         finally:
             self._turn.release()
         return self._result
+
+    def _finish(self, end: float | None) -> None:
+        while self._current is not None:
+            try:
+                self._current.wait(None if end is None else max(end - time.monotonic(), 0.0))
+            except BaseException as error:
+                if self._current.done:
+                    self._failed(error)
+                raise
+            self._go_on()
 
     def _failed(self, error: BaseException) -> None:
         with suppress(BaseException):  # the parts to come end, too

@@ -68,6 +68,7 @@ def carry(
         yield _engine.Collective(function, plan, mine, theirs, context)
     else:
         try:
+            units.begin(plan.layout)
             mine, theirs = units.memory(IN, given), units.memory(OUT, wanted)
             yield _engine.Collective(function, plan, mine, theirs, context, units)
             units.finish()

@@ -1,6 +1,6 @@
-"""Long device memory in collectives: one unit after the other goes through short buffers.
+"""Device memory in collectives: one unit after the other goes through short buffers of the host.
 
-A unit is what one of several folds in a row takes, or a piece of a chain, so all members know them
+A unit is what one of several papers in a row takes, or a piece of a chain, so all members know them
 without asking; each brings its own memory to the host by itself, whatever the others have. While
 one is folded or sent, the next one leaves the device, and the last one goes in there.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
-from itertools import accumulate
+from math import inf
 
 from acp_mpi.comm.collectives.schedule import IN, OUT
 from acp_mpi.engine import _engine
@@ -17,118 +17,160 @@ from acp_mpi.rma import device_rooms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from acp_mpi.comm.collectives.buffers import Buffer
     from acp_mpi.rma.device_memory import Side
 
-_SLOTS = 4  # units of a buffer that are in host memory at a time, at most
+_SLOTS = 2  # units of a buffer that are in host memory at a time, at most; twice as many pieces
+
+
+class Layout:
+    """Where the units of a plan are: `units` has, of each buffer, the stretches of each unit.
+
+    A stretch is (place in the short buffer, first byte in device memory, bytes). `by_piece`: a unit
+    is a piece, else all pieces of a paper.
+    """
+
+    def __init__(
+        self,
+        buffers: Sequence[int],
+        by_piece: bool,
+        papers: Sequence[Mapping[int, Sequence[int]]],
+        width: int,
+    ) -> None:
+        self.by_piece = by_piece
+        self.units: dict[int, list[list[tuple[int, int, int]]]] = {each: [] for each in buffers}
+        count = max(map(len, papers[0].values())) if by_piece else len(papers)
+        self.slots = min(2 * _SLOTS if by_piece else _SLOTS, count)
+        self._strides = {
+            each: max((max if by_piece else sum)(paper.get(each, (0,))) for paper in papers) * width
+            + 63
+            & ~63
+            for each in buffers
+        }
+
+    def add(self, buffer: int, starts: Sequence[int], lengths: Sequence[int]) -> list[int]:
+        """Add the pieces of the next paper; return where they begin in the short buffer."""
+        units, places, at = self.units[buffer], [], 0
+        for i, (start, length) in enumerate(zip(starts, lengths, strict=False)):
+            if self.by_piece or not i:
+                at = len(units) % self.slots * self._strides[buffer]
+                units.append([])
+            unit = units[-1]
+            if unit and sum(unit[-1][1:]) == start:
+                begin, first, size = unit.pop()
+                unit.append((begin, first, size + length))
+            elif length:
+                unit.append((at, start, length))
+            places.append(at)
+            at += length
+        return places
+
+    def size(self, buffer: int) -> int:
+        """Return the bytes of a short buffer."""
+        return max(self.slots * self._strides[buffer], 1)
 
 
 class Units:
-    """The units of a call; `lengths` in bytes. `buffers`: which of IN and OUT are a device's.
+    """The units of a call. `given` and `wanted`: the device memory of IN and OUT, or None.
 
-    `by_piece`: a unit is a piece, else all pieces of a paper. `given` and `wanted`: the device
-    memory of each; of `wanted` what is there is read where `reads`, else it is written.
+    Of `wanted` what is there is read where it `reads`, else it is written. `in_place`: both may be
+    the same host memory.
     """
 
     def __init__(
         self,
         function: str,
-        lengths: Sequence[int],
         given: Side | None,
         wanted: Side | None,
-        by_piece: bool = False,
         reads: bool = False,
+        in_place: bool = False,
     ) -> None:
-        self._function, self._lengths, self.by_piece = function, lengths, by_piece
-        self._ends = list(accumulate(lengths, initial=0))
-        self._stride = max(lengths) + 63 & ~63
-        self._slots = min(_SLOTS if by_piece else _SLOTS // 2, len(lengths))
-        out = wanted if reads else given
-        self._out = None if out is None else _Copies(self, out, True)
-        self._in = None if wanted is None or reads else _Copies(self, wanted, False)
-        pairs = (IN, given), (OUT, wanted)
-        self.buffers = tuple(buffer for buffer, side in pairs if side is not None)
+        sides = (IN, given, True), (OUT, wanted, reads)
+        self._sides = [(b, side, out) for b, side, out in sides if side is not None]
+        self.buffers = tuple(buffer for buffer, *_ in self._sides)
+        self._function, self._in_place = function, in_place
+        self._copies: dict[int, _Copies] = {}
+        self._rooms: list[Any] = []
 
-    def starts(self, number: int, ends: Sequence[int]) -> list[int]:
-        """Return where the pieces of a paper begin; `ends`: where they end in a long buffer."""
-        if self.by_piece:
-            return [i % self._slots * self._stride for i in range(len(ends))]
-        return [number % self._slots * self._stride + end - ends[0] for end in ends]
+    def begin(self, layout: Layout) -> None:
+        """Take host memory, and let the first unit leave the device: behind its stream as it is."""
+        for buffer, side, out in self._sides:
+            if not (self._rooms and self._in_place and layout.slots == 1):
+                self._rooms.append(device_rooms.take_any(self._function, layout.size(buffer)))
+            self._copies[buffer] = _Copies(
+                self._function, layout, buffer, side, out, self._rooms[-1]
+            )
+        for copies in self._copies.values():
+            copies.start(0)
 
     def memory(self, buffer: int, plain: Buffer | None) -> Any:
         """Return the short buffer in place of a device's; the memory of one of the host."""
-        if buffer not in self.buffers:
-            used = plain is not None and plain.device is None
-            return plain.memory if used else None  # type: ignore[union-attr]
-        copies = self._out if buffer == IN or self._in is None else self._in
-        assert copies is not None
-        return copies.room
+        if buffer in self._copies:
+            return self._copies[buffer].room
+        return None if plain is None else plain.memory
 
     def __call__(self, number: int) -> None:
         """Do what is due before a unit, or after it."""
         unit, over = divmod(number, 2)
-        if over:
-            if self._in is not None:
-                self._in.start(unit)
-            return
-        if self._in is not None:
-            self._in.wait(unit - self._slots)
-        if self._out is not None:
-            if not unit:
-                self._out.start(unit)
-            self._out.wait(unit)
-            if unit + 1 < len(self._lengths):
-                self._out.start(unit + 1)
+        for copies in self._copies.values():
+            copies.after(unit) if over else copies.before(unit)
 
     def finish(self) -> None:
         """Wait until all is in the device."""
-        if self._in is not None:
-            self._in.wait(len(self._lengths))
+        for copies in self._copies.values():
+            copies.wait()
 
     def end(self) -> None:
         """Wait for all copies, whatever comes, and let go of the device and of host memory."""
-        for copies in (self._out, self._in):
-            if copies is not None:
-                copies.end()
-        self._out = self._in = None  # which know this object
-
-    def size(self) -> int:
-        """Return the bytes of a short buffer."""
-        return self._slots * self._stride
-
-    def copy(self, side: Side, room: Any, unit: int, out: bool) -> int:
-        """Start the copy of a unit; return its handle."""
-        block, offset, _, stream = side
-        place = block, offset + self._ends[unit], self._lengths[unit], stream
-        ga = room.ga + unit % self._slots * self._stride
-        return _engine.device_start(self._function, ga, place, out)
+        for copies in self._copies.values():
+            copies.end()
+        for room in self._rooms:
+            device_rooms.give(room)
+        self._copies, self._sides, self._rooms = {}, [], []
 
 
 class _Copies:
-    """Those of one buffer, in the order of its units."""
+    """Those of one buffer, in the order of its units: `out` of the device, or into it."""
 
-    def __init__(self, units: Units, side: Side, out: bool) -> None:
-        self._units, self._side, self._way = units, side, out
+    def __init__(
+        self, function: str, layout: Layout, buffer: int, side: Side, out: bool, room: Any
+    ) -> None:
+        self._function, self._units, self._slots = function, layout.units[buffer], layout.slots
+        self._side, self._out, self.room = side, out, room
         self._moving: deque[tuple[int, int]] = deque()  # unit, handle
-        self.room: Any = device_rooms.take_long(units._function, units.size())
 
-    def start(self, unit: int) -> None:
-        self._moving.append((unit, self._units.copy(self._side, self.room, unit, self._way)))
+    def start(self, unit: int, out: bool = True) -> None:
+        """Start the copies of a unit, if they go that way."""
+        block, offset, _, stream = self._side
+        for at, first, size in (
+            self._units[unit] if out == self._out and unit < len(self._units) else ()
+        ):
+            place = block, offset + first, size, stream
+            handle = _engine.device_start(self._function, self.room.ga + at, place, out)
+            self._moving.append((unit, handle))
 
-    def wait(self, unit: int) -> None:
-        """Wait for those up to this one."""
-        while self._moving and self._moving[0][0] <= unit:
+    def before(self, unit: int) -> None:
+        if not self._out:
+            self.wait(unit - self._slots)
+            return
+        self.wait(unit)
+        self._side = (*self._side[:3], False)  # the stream has been there
+        self.start(unit + 1)
+
+    def after(self, unit: int) -> None:
+        self.start(unit, False)
+
+    def wait(self, last: float = inf) -> None:
+        """Wait for the copies of all units up to that one."""
+        while self._moving and self._moving[0][0] <= last:
             _engine.wait(self._moving[0][1])
             self._moving.popleft()
-            if self._way:  # the stream has been there
-                self._side = (*self._side[:3], False)
 
     def end(self) -> None:
         while self._moving:
             with suppress(Exception):
                 _engine.wait(self._moving[0][1])
             self._moving.popleft()
-        device_rooms.give(self.room)

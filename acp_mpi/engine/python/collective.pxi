@@ -20,7 +20,8 @@ cdef class Collective:
     cdef Plan plan
     cdef Py_buffer given, wanted
     cdef bint has_given, has_wanted
-    cdef object room, call
+    cdef object room
+    cdef readonly object call
     cdef str function
     cdef bint gave, took  # it has read from a buffer of its caller, or written to one
     cdef readonly bint done

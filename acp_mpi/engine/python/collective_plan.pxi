@@ -12,7 +12,7 @@ cdef class Plan:
     """Steps of one member, and the room that they need between what is given and what comes out.
 
     `steps` are those of acp.h, packed; `rooms` the bytes of the three buffers of the plan itself.
-    The death of any of `ranks` ends it. With fold -1 the caller folds.
+    The death of any of `ranks` ends it. With fold -1 the caller folds. `layout`: of device memory, for the caller.
     """
     cdef acp_plan plan
     cdef acp_step *steps
@@ -22,10 +22,11 @@ cdef class Plan:
     cdef uint64_t room
     cdef list spare
     cdef readonly uint64_t note
-    cdef readonly object folder
+    cdef readonly object folder, layout
 
     def __init__(self, bytes steps, messages: int, fold: int, kind: int,
-                 tuple rooms: tuple[int, ...], ranks: Sequence[int], note: int, folder=None):
+                 tuple rooms: tuple[int, ...], ranks: Sequence[int], note: int, folder=None,
+                 layout=None):
         cdef uint64_t size
         cdef uint32_t i
         self.steps = <acp_step *>c_malloc(len(steps) + 1)
@@ -51,7 +52,7 @@ cdef class Plan:
             raise MemoryError
         self.plan.eager = self.eager
         self.note = note
-        self.folder = folder
+        self.folder, self.layout = folder, layout
         for i in range(3):
             size = rooms[i]
             self.at[i] = self.room
