@@ -119,7 +119,7 @@ class Reception(threading.Thread):
             return
         number, kind, said = heard
         if kind == SHORT_FOLD:
-            self._server.fold(client, number, *said)
+            self._server.fold(client, number, said)
         elif kind == COMMAND:
             self._server.command(client, number, said)
         elif not self._server.nodes.answer(client, number, kind, said):

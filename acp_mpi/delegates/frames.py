@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 SIZE = 256
 SLOTS = 64
 TAG = 0x64656C6567  # of the message by which a rank makes itself known
-MORE, COMMAND, COPIED, DONE, FAILED, SHORT_FOLD = range(6)
+MORE, COMMAND, COPIED, DONE, FAILED, SHORT_FOLD, FOLDED = range(7)  # bytes, from SHORT_FOLD on
 MOST = 2**20  # bytes of a pickle
 FIRED = 1 << 63  # in the number of a command that a kernel has begun
 RING_BITS = 40  # of that number: which firing of the ring, which the bits above tell
@@ -23,7 +23,7 @@ _ROOM = SIZE - _HEAD.size
 
 def frames(number: int, kind: int, x: Any) -> Sequence[bytes]:
     """Return the frames of what is said about command `number`."""
-    data = b"" if x is None else pickle.dumps(x, 5)
+    data = x if kind >= SHORT_FOLD else b"" if x is None else pickle.dumps(x, 5)
     if len(data) <= _ROOM:
         return (_HEAD.pack(number, kind, len(data)) + data,)
     if len(data) > MOST:
@@ -40,14 +40,9 @@ def frames(number: int, kind: int, x: Any) -> Sequence[bytes]:
 
 
 def plan_of(call: tuple[object, ...], nbytes: int) -> bytes:
-    """Return a call for `short_fold`; empty: it does not go into one frame with so many bytes."""
+    """Return a call for SHORT_FOLD; empty: it does not go into one frame with so many bytes."""
     plan = pickle.dumps(call, 5)
     return bytes((len(plan),)) + plan if 1 + len(plan) + nbytes <= _ROOM else b""
-
-
-def short_fold(number: int, plan: bytes, given: bytes) -> Sequence[bytes]:
-    """Return the frame of a fold of a short array: a call that was pickled once, and the bytes."""
-    return (_HEAD.pack(number, SHORT_FOLD, len(plan) + len(given)) + plan + given,)
 
 
 class Listener:
@@ -58,15 +53,11 @@ class Listener:
         self._number = 0  # whose they are: what Ctrl-C cut short has no end
 
     def hear(self, frame: bytes | bytearray) -> tuple[int, int, Any] | None:
-        """Return (number, kind, what was said) with its last frame; FAILED and why it is none.
-
-        Of a short fold that is (plan, bytes).
-        """
+        """Return (number, kind, what was said) with its last frame; FAILED and why it is none."""
         number, kind, size = _HEAD.unpack_from(frame)
         data = frame[_HEAD.size : _HEAD.size + size]
-        if kind == SHORT_FOLD:
-            end = 1 + data[0]
-            return number, kind, (bytes(data[:end]), bytes(data[end:]))
+        if kind >= SHORT_FOLD:
+            return number, kind, bytes(data)
         if number != self._number:
             self._number, self._pieces = number, []
         if kind == MORE:

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import acp_mpi as acp
 from acp_mpi.delegates.ends import Ends
-from acp_mpi.delegates.frames import COMMAND, COPIED, FAILED, RING_BITS, TAG, frames, short_fold
+from acp_mpi.delegates.frames import (
+    COMMAND,
+    COPIED,
+    FAILED,
+    RING_BITS,
+    SHORT_FOLD,
+    TAG,
+    frames,
+)  # fmt: skip
 from acp_mpi.delegates.requests import DelegateRequest, filled
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error, PeerLostError
@@ -60,22 +68,20 @@ class Line:
         """Send a command; what cannot be sent keeps nothing."""
         request = DelegateRequest(self, next(self._numbers), text, keep, finish)
         what = name, None if after is None else after._number, arguments
-        return self._begun(request, self._say, what)
+        return self._begun(request, COMMAND, what)
 
     def fold(self, kind: str, plan: bytes, given: bytes, arrays: Any) -> DelegateRequest:
         """Send a fold that is planned; the result goes to the second of `arrays`."""
         request = DelegateRequest(self, next(self._numbers), kind, arrays, filled)
-        return self._begun(request, self._say_fold, plan, given)
+        return self._begun(request, SHORT_FOLD, plan + given)
 
-    def _begun(
-        self, request: DelegateRequest, say: Callable[..., None], *what: Any
-    ) -> DelegateRequest:
+    def _begun(self, request: DelegateRequest, kind: int, what: Any) -> DelegateRequest:
         number = request._number
         try:
             if self.loss is not None:
                 raise self.loss
             self.open[number] = request
-            say(number, *what)
+            self._say(number, kind, what)
         except BaseException as error:
             with self._changed:
                 if number in self.open and isinstance(error, PeerLostError):
@@ -111,10 +117,7 @@ class Line:
                 return f", {question._result}"
         return ""
 
-    def _say(self, number: int, x: Any) -> None:
-        raise NotImplementedError
-
-    def _say_fold(self, number: int, plan: bytes, given: bytes) -> None:
+    def _say(self, number: int, kind: int, x: Any) -> None:
         raise NotImplementedError
 
     def _await_answer(self, left: float | None) -> bool:
@@ -181,15 +184,12 @@ class Channels(Line):
             while self._reads and self._ends.coming is None:
                 if not self._shared:
                     self._shared = True
-                    self._say(next(self._numbers), ("ping", None, ()))
+                    self._say(next(self._numbers), COMMAND, ("ping", None, ()))
                 self._sleep()
             return self._ends.expect()
 
-    def _say(self, number: int, x: Any) -> None:
-        self._ends.say(frames(number, COMMAND, x))
-
-    def _say_fold(self, number: int, plan: bytes, given: bytes) -> None:
-        self._ends.say(short_fold(number, plan, given))
+    def _say(self, number: int, kind: int, x: Any) -> None:
+        self._ends.say(frames(number, kind, x))
 
     def _await_answer(self, left: float | None) -> bool:
         if self._reads:
@@ -234,11 +234,9 @@ class Threads(Line):
         super().__init__()
         self._server = Server(memory)
 
-    def _say(self, number: int, x: Any) -> None:
-        self._server.command(self, number, x)
-
-    def _say_fold(self, number: int, plan: bytes, given: bytes) -> None:
-        self._server.fold(self, number, plan, given)
+    def _say(self, number: int, kind: int, x: Any) -> None:
+        take = self._server.fold if kind == SHORT_FOLD else self._server.command
+        take(self, number, x)
 
     def answer(self, number: int, kind: int, x: Any) -> None:
         """Take an answer of the server in."""

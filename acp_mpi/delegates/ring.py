@@ -39,7 +39,7 @@ class _Notes(Line):
         self.rank = rank
         self.said: tuple[Any, ...] = ()
 
-    def _say(self, number: int, x: Any) -> None:
+    def _say(self, number: int, kind: int, x: Any) -> None:
         if x[1] is not None:
             raise ValueError("ring: a command of a ring follows nothing; leave after= out")
         self.said = x

@@ -94,11 +94,12 @@ class Server:
         if lane is None:
             self.end(job, DONE, self._statistics() if name == "statistics" else None)
 
-    def fold(self, client: Client, number: int, plan: bytes, given: bytes) -> None:
+    def fold(self, client: Client, number: int, said: bytes) -> None:
         """Take a fold in that is planned: a call that came before, perhaps with other bytes."""
-        one = Given(client, number, plan, given)
+        end = 1 + said[0]
+        one = Given(client, number, said[:end], said[end:])
         with self._changed:
-            if given and self._short_folds.take(one):
+            if one.data and self._short_folds.take(one):
                 self._commands += 1
                 self._short_folds.finish()
                 return

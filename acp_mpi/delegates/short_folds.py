@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from acp_mpi.comm.collectives.operations import operation_of
-from acp_mpi.delegates.frames import DONE, FAILED, portable
+from acp_mpi.delegates.frames import FAILED, FOLDED, portable
 from acp_mpi.delegates.meetings import Call, Meetings, first_dead, planned
 
 if TYPE_CHECKING:
@@ -35,14 +35,20 @@ class _Kind:
 
         self.ranks = call.ranks
         operation = operation_of(call.op, call.kind)
-        self._fold = operation.folder(call.kind, numpy.dtype(call.dtype), call.shape or (-1,))
+        folder = operation.folder(call.kind, numpy.dtype(call.dtype), call.shape or (-1,))
+        self._memory = memoryview(bytearray(len(call.ranks) * call.nbytes))
+        self._first, *self._others = (
+            folder.array(self._memory[at : at + call.nbytes])
+            for at in range(0, len(self._memory), call.nbytes)
+        )
+        self._fold, self._nbytes = folder.fold, call.nbytes
 
     def fold(self, come: dict[int, Given]) -> bytes:
         """Return the result, folded in the order of the ranks."""
-        made = memoryview(bytearray(come[0].data))
-        for place in range(1, len(come)):
-            self._fold(made, made, memoryview(come[place].data))
-        return bytes(made)
+        self._memory[:] = b"".join([come[place].data for place in range(len(come))])
+        for other in self._others:
+            self._fold(self._first, self._first, other)
+        return bytes(self._memory[: self._nbytes])
 
 
 class ShortFolds:
@@ -85,7 +91,7 @@ class ShortFolds:
             return
         answer: object
         try:
-            kind, answer = DONE, self._kind.fold(self._come)
+            kind, answer = FOLDED, self._kind.fold(self._come)
         except BaseException as error:
             kind, answer = FAILED, portable(error)
         for one in reversed(self.leave()):

@@ -58,7 +58,7 @@ class Operation:
         self.op, self.name, self.code, self.on_objects = op, name, code, on_objects
         self.divides, self._predefined = divides, predefined or on_arrays is None
         self._on_arrays = on_arrays
-        self._folders: dict[Any, Any] = {}
+        self._folders: dict[Any, Folder] = {}
 
     def native(self, kind: str) -> tuple[int, int] | None:
         """Return the engine's codes for elements of this kind ("f8"), or None."""
@@ -70,18 +70,17 @@ class Operation:
             return None
         return self.code, _TYPES[kind]
 
-    def folder(self, function: str, dtype: Any, shape: tuple[int, ...]) -> Any:
+    def folder(self, function: str, dtype: Any, shape: tuple[int, ...]) -> Folder:
         """Return what folds memory that holds arrays of this dtype; whole ones get the shape.
 
         TypeError if NumPy has no such operation on them, or one that gives what they cannot hold.
         """
         key = (dtype, None if self.divides else shape)
-        found = self._folders.get(key)
-        if found is None:
-            found = self._folders[key] = self._made(function, dtype, key[1])
-        return found
+        if key not in self._folders:
+            self._folders[key] = self._made(function, dtype, key[1])
+        return self._folders[key]
 
-    def _made(self, function: str, dtype: Any, shape: tuple[int, ...] | None) -> Any:
+    def _made(self, function: str, dtype: Any, shape: tuple[int, ...] | None) -> Folder:
         import numpy
 
         combine: Any = self._on_arrays or getattr(numpy, _UFUNCS[self.code])
@@ -102,16 +101,32 @@ class Operation:
                 )
             direct = direct and not gives.hasobject
 
-        def fold(where: memoryview, left: memoryview, right: memoryview) -> None:
-            into, a, b = (numpy.frombuffer(m, dtype) for m in (where, left, right))
-            if shape is not None:
-                into, a, b = (m.reshape(shape) for m in (into, a, b))
-            if direct:
-                combine(a, b, out=into)
-            else:
-                into[...] = combine(a, b)
+        return Folder(combine, direct, dtype, shape)
 
-        return fold
+
+class Folder:
+    """Folds memory that holds arrays of one type."""
+
+    def __init__(self, combine: Any, direct: bool, dtype: Any, shape: Any) -> None:
+        self._combine, self._direct, self._dtype, self._shape = combine, direct, dtype, shape
+
+    def array(self, memory: memoryview) -> Any:
+        """Return the array that memory holds."""
+        import numpy
+
+        array = numpy.frombuffer(memory, self._dtype)
+        return array if self._shape is None else array.reshape(self._shape)
+
+    def fold(self, into: Any, a: Any, b: Any) -> None:
+        """Fold two arrays into one, which may be one of them."""
+        if self._direct:
+            self._combine(a, b, out=into)
+        else:
+            into[...] = self._combine(a, b)
+
+    def __call__(self, where: memoryview, left: memoryview, right: memoryview) -> None:
+        """Fold what two pieces of memory hold into a third, which may be one of them."""
+        self.fold(*map(self.array, (where, left, right)))
 
 
 def _holds(dtype: Any, gives: Any) -> bool:
