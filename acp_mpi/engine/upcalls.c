@@ -14,6 +14,7 @@
 #include "containers/map_bulk.h"
 #include "containers/sequence.h"
 #include "containers/workspace.h"
+#include "channels/channel_attend.h"
 #include "channels/channel_notes.h"
 #include "channels/channel_queue.h"
 #include "close.h"
@@ -184,6 +185,7 @@ static void timer_tick(acp_lane *lane, uint64_t late)
 {
     keepalive_tick(lane, late);
     target_assist_tick(lane);
+    channel_attend_tick(lane->engine);
     peer_liveness_look(lane->engine);
 }
 

@@ -2,6 +2,7 @@
  * load and store; else slots travel as frames (channel_notes.c). */
 #include "channels/channel.h"
 #include "base/stream_copy.h"
+#include "channels/channel_attend.h"
 #include "channels/channel_direct.h"
 #include "channels/channel_notes.h"
 #include "channels/channel_queue.h"
@@ -81,6 +82,8 @@ void channel_connect(acp_channel *c)
     uint64_t bytes = channel_ring_bytes(c->stride, c->shape.slots), nonce = c->their_nonce, at = c->their_ring;
     if (!h) {
         atomic_store(&c->way, CHANNEL_FAR);
+        if (c->peer->relation == RELATION_NODE)
+            doorbell_ring(c->engine, c->peer); /* its offer lies in the ring of the node, and frames do not wait for that */
         return;
     }
     if (at % 64 || at <= h->first || bytes > h->span || at > h->span - bytes) {
@@ -127,7 +130,7 @@ int channel_state_of(acp_channel *c, struct channel_ring *ring)
     if (atomic_load(&c->mismatched))
         return ACP_E_MISMATCH;
     if (c->shape.sends) {
-        if (over)
+        if (over || (ring && atomic_load(&ring->word) & CHANNEL_ENDED))
             return ACP_E_LEFT;
         if (gone != ACP_OK)
             return gone;
@@ -140,13 +143,19 @@ int channel_state_of(acp_channel *c, struct channel_ring *ring)
     return over ? ACP_E_LEFT : gone != ACP_OK ? gone : ACP_E_BUSY;
 }
 
-int acp_channel_state(acp_channel *c)
+int channel_state(acp_channel *c)
 {
     struct channel_ring *ring = channel_enter(c);
     int rc = channel_state_of(c, ring);
     if (ring)
         channel_leave(c);
     return rc;
+}
+
+int acp_channel_state(acp_channel *c)
+{
+    channel_attend_now(c->engine);
+    return channel_state(c);
 }
 
 bool acp_channel_is_far(const acp_channel *c)
@@ -312,6 +321,7 @@ void acp_channel_release(acp_channel *c, uint64_t number)
 
 void acp_channel_look_at(acp_channel *c, acp_channel_look *out)
 {
+    channel_attend_now(c->engine);
     uint64_t next = atomic_load(&c->next), taken = atomic_load(&c->taken);
     *out = (acp_channel_look){.connected = c->met, .closed = c->closed, .messages = c->messages, .waits = c->waits};
     if (c->met)
@@ -342,6 +352,7 @@ void acp_channel_close(acp_channel *c)
         return;
     if (!e->stopping)
         progress_wake(e); /* threads that wait at it */
+    channel_attend_now(e);
     while (others_inside(c))
         sched_yield();
     order_lock(c); /* nor is a slot being given back */

@@ -10,11 +10,12 @@
 
 #define CHANNEL_HEAD ((uint64_t)128)
 #define CHANNEL_BUSY ((uint64_t)1) /* of `turn`: its thread touches the ring */
-#define CHANNEL_CONNECTED 1u /* bit of `word`: the sender writes into the ring by store */
+#define CHANNEL_CONNECTED 1u /* bits of `word`: the sender writes into the ring by store, */
+#define CHANNEL_ENDED 2u     /* and the receiver is closed */
 
 /* In the receiver's heap, at a multiple of a line; the slots follow. */
 struct channel_ring {
-    _Atomic uint64_t word; /* the end's nonce, and CHANNEL_CONNECTED; 0: no ring is here any more */
+    _Atomic uint64_t word; /* the end's nonce, CHANNEL_CONNECTED and CHANNEL_ENDED */
     _Atomic uint32_t receivers_wait, senders_wait; /* threads that are to be woken */
     _Atomic uint64_t asked; /* number + 1 of a message for which the receiver has a buffer; 0: none (channel_direct.c) */
     _Atomic uint64_t room;  /* of that buffer */
@@ -68,6 +69,7 @@ struct acp_channel {
     acp_channel *queued_next;      /* end with a queue; with the engine's lock, as `pass` */
     uint64_t pass;
     bool queue_armed; /* the other end wakes this process for the queue; with the turn */
+    bool queue_attends; /* its notes do, too; likewise */
 };
 
 static inline uint64_t channel_ring_bytes(uint64_t stride, uint32_t slots)
@@ -110,7 +112,8 @@ int channel_commit_now(struct acp_channel *c, const unsigned char *data, uint64_
 struct channel_ring *channel_enter(struct acp_channel *c);
 void channel_leave(struct acp_channel *c);
 uint64_t channel_out_of(struct acp_channel *c); /* slots of a sender that have not come back */
-int channel_state_of(struct acp_channel *c, struct channel_ring *ring); /* acp_channel_state, inside */
+int channel_state(struct acp_channel *c); /* acp_channel_state, as far as notes have been read */
+int channel_state_of(struct acp_channel *c, struct channel_ring *ring); /* the same, inside */
 bool channel_stirs(struct acp_channel *c, struct channel_ring *ring);   /* most of it: there is a slot, or a message */
 void channel_use_up(struct acp_channel *c, bool counts); /* the next number, with the turn; of a message that counts */
 

@@ -76,13 +76,13 @@ struct slot_wait {
 static bool would_not_wait(void *context)
 {
     struct slot_wait *w = context;
-    if (acp_channel_state(w->end) != ACP_E_BUSY)
+    if (channel_state(w->end) != ACP_E_BUSY)
         return true;
     if (w->asks || !recv_wait_may_sleep(w->direct))
         return false;
     w->asks = channel_arm(w->end, true);
     membarrier_wait(w->end->engine);
-    return acp_channel_state(w->end) != ACP_E_BUSY;
+    return channel_state(w->end) != ACP_E_BUSY;
 }
 
 /* Until the message has come by either way; ACP_OK: into the buffer; ACP_E_TRUNCATED: so, but another room than the
@@ -128,7 +128,7 @@ int acp_channel_take_into(acp_channel *c, void *buffer, uint64_t room, int64_t t
     acp_lane *lane = acp_lane_take(c->engine);
     struct channel_ring *ring = lane ? channel_enter(c) : NULL;
     uint64_t number = c->next, size = 0, start = linux_now_ns();
-    int rc = ring && acp_channel_state(c) == ACP_E_BUSY ? receive(c, lane, ring, buffer, room, timeout_ns, &size)
+    int rc = ring && channel_state(c) == ACP_E_BUSY ? receive(c, lane, ring, buffer, room, timeout_ns, &size)
                                                         : ACP_E_CANCELLED;
     if (rc == ACP_OK || rc == ACP_E_TRUNCATED) {
         *piece = (acp_piece){.data = buffer, .size = size, .rest = size, .number = number, .first = true};

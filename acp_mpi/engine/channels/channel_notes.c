@@ -9,6 +9,7 @@
  *   CREDIT  by link: slots that have been given back */
 #include "channels/channel_notes.h"
 #include "channels/channel.h"
+#include "channels/channel_attend.h"
 #include "channels/channel_queue.h"
 #include "core/state/peer.h"
 #include "memory/heap.h"
@@ -326,19 +327,22 @@ void channel_notes_forget(acp_channel *c)
     channel_notes_reap(c->engine);
 }
 
-/* May a store or a frame still come into the ring, or a view look there? A sender of the node that has not connected
- * finds no ring from here on. */
-static bool ring_is_free(acp_channel *c)
+/* May a store or a frame still come into the ring? A sender of the node that has not connected does not from here on, and
+ * one that has sends no more. */
+static bool sender_is_gone(acp_channel *c)
 {
-    uint64_t nonce = c->nonce;
-    if (c->taken != c->next)
-        return false;
-    return atomic_compare_exchange_strong(&c->ring->word, &nonce, 0) || !nonce || c->peer_closed || c->peer->lost;
+    return !(atomic_fetch_or(&c->ring->word, CHANNEL_ENDED) & CHANNEL_CONNECTED) || c->peer_closed || c->peer->lost;
 }
 
 static void reap_ring(acp_engine *e, acp_channel *c)
 {
-    if (!c->block || !ring_is_free(c))
+    if (!c->block)
+        return;
+    if (!sender_is_gone(c)) {
+        e->channels.lingers = true;
+        return;
+    }
+    if (c->taken != c->next) /* views look there */
         return;
     struct heap *h = mailbox_heap(e, e->job.own);
     int rc = heap_give(&e->lanes[LANE_LOCKED], h, &c->block, 0);
@@ -350,20 +354,27 @@ static void reap_ring(acp_engine *e, acp_channel *c)
         atomic_store(&c->ring, NULL);
 }
 
+/* The other end may come, and waits to hear that this one is closed. */
+static bool may_meet(const acp_channel *c)
+{
+    return !c->met && !c->peer->lost && c->era == c->engine->channels.era;
+}
+
 /* Nothing of the other end names it any more. */
 static bool is_over(const acp_channel *c)
 {
-    return !c->kept && !c->reserved && !c->block && !atomic_load(&c->inside) && (c->met || c->peer->lost || c->era != c->engine->channels.era);
+    return !c->kept && !c->reserved && !c->block && !atomic_load(&c->inside) && !may_meet(c);
 }
 
 void channel_notes_reap(acp_engine *e)
 {
     struct channels_state *s = &e->channels;
-    s->reap = false;
+    s->reap = s->lingers = false;
     for (acp_channel **at = &s->closed, *c; (c = *at);) {
         reap_ring(e, c);
-        bool over = is_over(c);
-        if (!over && (c->block || !c->kept)) {
+        bool over = is_over(c), open = may_meet(c);
+        s->lingers |= open;
+        if (!over && (c->block || !c->kept || open)) {
             at = &c->listed_next;
             continue;
         }
@@ -377,6 +388,7 @@ void channel_notes_reap(acp_engine *e)
         free(c->held);
         free(c);
     }
+    channel_attend_closed(e);
 }
 
 void channel_notes_lost(acp_engine *e, const struct peer *p)

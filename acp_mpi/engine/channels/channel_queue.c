@@ -4,6 +4,7 @@
 #include "channels/channel_queue.h"
 #include "base/linux.h"
 #include "channels/channel.h"
+#include "channels/channel_attend.h"
 #include "core/membarrier.h"
 #include "core/state/peer.h"
 #include "operations/any_source.h"
@@ -78,7 +79,7 @@ static bool take_pieces(acp_channel *c, acp_channel_op *op)
 static bool serve_one(acp_channel *c, acp_channel_op *op)
 {
     for (;;) {
-        int rc = acp_channel_state(c);
+        int rc = channel_state(c);
         if (rc == ACP_E_BUSY)
             return false;
         if (rc != ACP_OK) {
@@ -146,6 +147,9 @@ static void leave_op(acp_channel *c, acp_channel_op *op, bool over)
 
 static void arm_queue(acp_channel *c, bool on)
 {
+    if (c->queue_attends != on)
+        (on ? channel_attend_begin : channel_attend_end)(c->engine);
+    c->queue_attends = on;
     if (c->queue_armed == on)
         return;
     c->queue_armed = channel_arm(c, on) && on;
@@ -186,7 +190,7 @@ static void serve(acp_channel *c)
         if (atomic_load(&c->turn_waiters))
             channel_wake_here(c->engine);
         /* What came before it was armed, or while the turn was taken, has woken nobody. */
-        if (!over && (acp_channel_state(c) == ACP_E_BUSY || atomic_load(&c->engine->channels.crowded)))
+        if (!over && (channel_state(c) == ACP_E_BUSY || atomic_load(&c->engine->channels.crowded)))
             return;
     }
 }
@@ -288,7 +292,7 @@ bool channel_queue_poll(acp_lane *lane)
     pthread_mutex_lock(&e->lock);
     s->pass++;
     for (acp_channel *c = atomic_load(&s->queued); c;) {
-        if (c->pass == s->pass || acp_channel_state(c) == ACP_E_BUSY) {
+        if (c->pass == s->pass || channel_state(c) == ACP_E_BUSY) {
             c = c->queued_next;
             continue;
         }

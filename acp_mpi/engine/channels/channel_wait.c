@@ -1,6 +1,7 @@
 /* Calls that wait: for the turn, for a slot or a message, for room on a link. */
 #include "base/linux.h"
 #include "channels/channel.h"
+#include "channels/channel_attend.h"
 #include "channels/channel_notes.h"
 #include "channels/channel_queue.h"
 #include "core/membarrier.h"
@@ -25,7 +26,7 @@ static int event_state(acp_channel *c, enum acp_channel_event event)
     bool met = atomic_load(&c->met); /* before a loss, which may follow */
     if (event == ACP_CHANNEL_EMPTY && !channel_out_of(c) && !atomic_load(&c->closed))
         return ACP_OK;
-    int rc = acp_channel_state(c);
+    int rc = channel_state(c);
     if (event == ACP_CHANNEL_MET && met && rc != ACP_E_DESTROYED && rc != ACP_E_MISMATCH)
         return ACP_OK;
     return event != ACP_CHANNEL_READY && rc == ACP_OK ? ACP_E_BUSY : rc;
@@ -38,7 +39,7 @@ struct channel_wait {
     uint64_t thread; /* takes the turn, too; 0: does not want it */
     acp_request *also; /* ends the wait, too; NULL: none */
     uint64_t arm_at;
-    bool mine, armed, asks;
+    bool mine, armed, asks, attends;
     int rc;
 };
 
@@ -81,14 +82,24 @@ static void arm(struct channel_wait *w, bool on)
         membarrier_wait(w->ends[0]->engine);
 }
 
+static void attend(struct channel_wait *w, bool on)
+{
+    if (w->attends != on)
+        (on ? channel_attend_begin : channel_attend_end)(w->ends[0]->engine);
+    w->attends = on;
+}
+
 /* A thread that may sleep soon asks to be woken, and looks again. */
 static bool end_is_ready_or_asks(void *context)
 {
     struct channel_wait *w = context;
+    acp_engine *e = w->ends[0]->engine;
     if (end_is_ready(w)) {
-        channel_notes_hear(w->ends[0]->engine); /* else it is left for the progress thread */
+        channel_notes_hear(e); /* else it is left for the progress thread */
+        attend(w, false);      /* likewise notes */
         return true;
     }
+    attend(w, true);
     if (w->asks || linux_now_ns() < w->arm_at)
         return false;
     w->asks = true;
@@ -161,8 +172,10 @@ static int ends_await(struct channel_wait *w, int64_t timeout_ns, acp_doing doin
     acp_engine *e = w->ends[0]->engine;
     if (end_is_ready(w))
         return ACP_OK;
-    if (timeout_ns == 0)
-        return ACP_E_TIMEOUT;
+    if (timeout_ns == 0) {
+        channel_attend_now(e);
+        return end_is_ready(w) ? ACP_OK : ACP_E_TIMEOUT;
+    }
     for (uint32_t i = 0; i < w->count; i++)
         atomic_fetch_add_explicit(&w->ends[i]->waits, 1, memory_order_relaxed);
     if (comes_soon(w))
@@ -171,6 +184,7 @@ static int ends_await(struct channel_wait *w, int64_t timeout_ns, acp_doing doin
     uint64_t begin = linux_now_ns();
     w->arm_at = what.at_once ? 0 : wait_arm_at(e);
     int rc = any_source_wait(e, &what, timeout_ns, doing);
+    attend(w, false);
     arm(w, false);
     atomic_store_explicit(&w->ends[0]->soon, linux_now_ns() - begin < SOON_NS, memory_order_relaxed);
     return rc;

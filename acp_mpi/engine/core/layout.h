@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define LAYOUT_MAGIC 0x314d454d50434121ull /* "!ACPMEM1" */
-#define LAYOUT_VERSION 38 /* a byte; of all that processes share or send to each other */
+#define LAYOUT_VERSION 39 /* a byte; of all that processes share or send to each other */
 
 /* The largest pages that a kernel of this processor may have: mappings begin at a multiple, on all hosts of a job
  * alike. On aarch64 kernels are built with 4, 16 or 64 KiB. */
@@ -170,6 +170,7 @@ struct control {
     _Alignas(64) _Atomic uint32_t asleep;
     _Alignas(64) _Atomic uint32_t doing; /* acp_doing, and << 8 the number of threads that wait */
     _Atomic uint32_t awaited; /* rank + 1 of the peer that owes a message or a credit; 0: not one rank */
+    _Atomic uint32_t attends; /* threads, queues and closed ends that wait for notes of channels; 0: such notes have time */
     _Atomic uint32_t filling; /* messages whose bytes this rank brings to mailboxes of others now, at least */
     _Alignas(64) _Atomic uint64_t directory_version; /* odd while the order changes */
     _Atomic uint32_t directory_count;

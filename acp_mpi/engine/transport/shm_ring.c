@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define DRAIN_MOST 64u
+#define NOTES_MOST (INBOX_CELLS / 4) /* that lie in a ring without waking its owner */
 #define RESERVE 8u /* entries for answers, beside one for each task, which will have one */
 
 struct backlog {
@@ -55,10 +56,26 @@ static bool push(struct peer *p, const struct message *m)
     return false;
 }
 
-static void wake(acp_engine *e, struct peer *p)
+static bool attends(const struct control *owner)
 {
-    atomic_thread_fence(memory_order_seq_cst); /* against the owner's asleep, then look again */
-    if (!atomic_load_explicit(&p->shm.control->asleep, memory_order_relaxed))
+    return atomic_load_explicit(&owner->attends, memory_order_relaxed);
+}
+
+/* A note of a channel has time until a thread of the owner leads, unless something waits for notes there, or many
+ * messages lie in the ring. */
+static bool may_lie(const struct peer *owner)
+{
+    const struct doors *doors = owner->shm.doors;
+    uint64_t early = atomic_load_explicit(&doors->tail, memory_order_relaxed) - NOTES_MOST;
+    uint64_t state = atomic_load_explicit(&doors->cells[early % INBOX_CELLS].state, memory_order_relaxed);
+    bool many = state >= cell_state(early, CELL_FULL, 0) && state < cell_state(early, CELL_FULL, ATTACH_LINES);
+    return !many && !attends(owner->shm.control);
+}
+
+static void wake(acp_engine *e, struct peer *p, bool by_note)
+{
+    atomic_thread_fence(memory_order_seq_cst); /* against the owner's asleep or attends, then look again */
+    if (!atomic_load_explicit(&p->shm.control->asleep, memory_order_relaxed) || (by_note && may_lie(p)))
         return;
     if (e->shm.submits && (!e->shm.to_ring || e->shm.to_ring == p))
         e->shm.to_ring = p;
@@ -103,7 +120,7 @@ int shm_ring_send(acp_lane *lane, struct peer *to, uint32_t color, const struct 
     if (to->lost || closed)
         return peer_liveness_fail(lane, to, m->src ? m->src : m->dst, m->a);
     if (!to->ring.backlog && push(to, m)) {
-        wake(e, to);
+        wake(e, to, m->kind == ACP_CHANNEL);
         return ACP_OK;
     }
     struct backlog *entry = malloc(sizeof *entry), **at = &to->ring.backlog;
@@ -138,7 +155,7 @@ bool shm_ring_backlog_push(acp_lane *lane)
             sent = true;
         }
         if (sent && !p->lost)
-            wake(e, p);
+            wake(e, p, false);
     }
     return e->shm.backlogged > 0;
 }
@@ -161,21 +178,43 @@ void shm_ring_backlog_close(acp_engine *e)
     }
 }
 
-static uint32_t head_phase(const acp_engine *e)
+static uint64_t head_of(const acp_engine *e)
+{
+    return atomic_load_explicit(&e->shm.inbox_head, memory_order_relaxed);
+}
+
+static void head_set(acp_engine *e, uint64_t head)
+{
+    atomic_store_explicit(&e->shm.inbox_head, head, memory_order_relaxed);
+}
+
+static uint32_t phase_at(const acp_engine *e, uint64_t at)
 {
     if (!atomic_load_explicit(&e->job.joined, memory_order_acquire))
         return CELL_FREE;
-    const struct cell *cell = &e->doors->cells[e->shm.inbox_head % INBOX_CELLS];
+    const struct cell *cell = &e->doors->cells[at % INBOX_CELLS];
     uint64_t state = atomic_load_explicit(&cell->state, memory_order_acquire);
-    bool now = state >> 32 == (e->shm.inbox_head / INBOX_CELLS & 0xffffffff);
+    bool now = state >> 32 == (at / INBOX_CELLS & 0xffffffff);
     return now ? (uint32_t)(state >> 30) & 3 : CELL_FREE;
+}
+
+bool shm_ring_has_any(const acp_engine *e)
+{
+    return phase_at(e, head_of(e)) != CELL_FREE;
 }
 
 /* The writer of a claimed cell is about to fill it, and will ring; or has died there, or been stopped. */
 enum due shm_ring_due(const acp_engine *e)
 {
-    uint32_t phase = head_phase(e);
-    return phase == CELL_FULL ? DUE_NOW : phase == CELL_CLAIMED || e->shm.backlogged ? DUE_SOON : DUE_NOT;
+    uint64_t head = head_of(e), at = head;
+    uint32_t phase;
+    while ((phase = phase_at(e, at)) == CELL_FULL && at - head < NOTES_MOST &&
+           e->doors->cells[at % INBOX_CELLS].message.kind == ACP_CHANNEL && !attends(e->control))
+        at++;
+    return phase == CELL_FULL                             ? DUE_NOW
+           : phase == CELL_CLAIMED || e->shm.backlogged ? DUE_SOON
+           : at != head                                   ? DUE_AWAKE
+                                                          : DUE_NOT;
 }
 
 /* Handles the messages in the ring; true if there were any. */
@@ -186,7 +225,7 @@ bool shm_ring_drain(acp_lane *lane)
     if (!e->job.joined)
         return false; /* the sender is not in the table yet */
     for (; handled < DRAIN_MOST; handled++) {
-        uint64_t head = e->shm.inbox_head;
+        uint64_t head = head_of(e);
         struct cell *cell = &e->doors->cells[head % INBOX_CELLS];
         uint64_t state = atomic_load_explicit(&cell->state, memory_order_acquire);
         uint32_t phase = (uint32_t)(state >> 30) & 3, line = (uint32_t)state & 0x3fffffff;
@@ -195,7 +234,7 @@ bool shm_ring_drain(acp_lane *lane)
             /* Its writer died in between; or it has filled the cell since, and ended. */
             if (atomic_compare_exchange_strong(&cell->state, &state,
                                                cell_state(head + INBOX_CELLS, CELL_FREE, 0)))
-                e->shm.inbox_head = head + 1;
+                head_set(e, head + 1);
             continue;
         }
         uint32_t turn = (uint32_t)(head / INBOX_CELLS);
@@ -203,13 +242,13 @@ bool shm_ring_drain(acp_lane *lane)
             /* No writer leaves it so: something has written over it. Those behind it come through. */
             if (atomic_compare_exchange_strong(&cell->state, &state,
                                                cell_state(head + INBOX_CELLS, CELL_FREE, 0)))
-                e->shm.inbox_head = head + 1;
+                head_set(e, head + 1);
             continue;
         }
         if (phase != CELL_FULL || !e->up->provided(e))
             break;
         struct message m = cell->message;
-        e->shm.inbox_head = head + 1;
+        head_set(e, head + 1);
         atomic_store_explicit(&cell->state, cell_state(head + INBOX_CELLS, CELL_FREE, 0),
                               memory_order_release);
         struct peer *from = newcomers_find(e, m.from) ? peer_of_slot(e, m.from) : NULL;
@@ -263,7 +302,7 @@ static void provoke(acp_lane *lane, uint32_t line)
 static bool unblock(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
-    uint64_t tail = atomic_load(&e->doors->tail), head = e->shm.inbox_head;
+    uint64_t tail = atomic_load(&e->doors->tail), head = head_of(e);
     struct cell *cell = &e->doors->cells[head % INBOX_CELLS];
     uint64_t state = atomic_load(&cell->state);
     uint32_t line = (uint32_t)state & 0x3fffffff;
@@ -272,7 +311,7 @@ static bool unblock(acp_lane *lane)
         return false;
     if (passed(e, head, is_free, line) || (!is_free && line == e->job.own->shm.line)) { /* which claims none here */
         bool skips = atomic_compare_exchange_strong(&cell->state, &state, cell_state(head + INBOX_CELLS, CELL_FREE, 0));
-        e->shm.inbox_head += skips;
+        head_set(e, head + skips);
         return skips;
     }
     if (is_free) /* a writer claims a cell before it moves the tail past it */

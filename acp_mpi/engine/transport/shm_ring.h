@@ -13,7 +13,8 @@ int shm_ring_send(acp_lane *lane, struct peer *to, uint32_t color, const struct 
 void shm_ring_submit_begin(acp_engine *e);
 void shm_ring_submit_end(acp_engine *e);
 bool shm_ring_drain(acp_lane *lane);
-enum due shm_ring_due(const acp_engine *e);
+enum due shm_ring_due(const acp_engine *e); /* of the leader */
+bool shm_ring_has_any(const acp_engine *e); /* messages that have not been read; from any thread */
 bool shm_ring_poll(acp_lane *lane); /* that, and what has waited for room in the rings of others */
 void shm_ring_doubt(acp_engine *e, const struct peer *p); /* p, maybe this process, is asked for the next one */
 /* Without the lock: skips cells, and sets back a tail, that no writer leaves so. */

@@ -165,6 +165,47 @@ static void written(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *l
     CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
 }
 
+/* A sender of the node hears of the end without a note. */
+static void ended(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    (void)c;
+    if (rank < 2) {
+        acp_channel *end = channel_end_open(lane, 1 - rank, shapes[1], rank == 0);
+        if (rank == 0) {
+            send_one(end, &shapes[1], 0);
+        } else {
+            take_one(end, &shapes[1], 0);
+            acp_channel_close(end);
+        }
+        CHECK(acp_barrier(e, (const uint32_t[]){0, 1}, 2, 0, ACP_FOREVER) == ACP_OK);
+        CHECK(rank == 1 || acp_channel_is_far(end) || acp_channel_open(end, 0) == ACP_E_LEFT);
+        acp_channel_free(end);
+    }
+    CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
+}
+
+static bool has_offers(acp_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    bool any = e->channels.offers;
+    pthread_mutex_unlock(&e->lock);
+    return any;
+}
+
+/* Notes are read as soon as many lie there, also by a process that makes no calls. */
+static void unasked(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    acp_channel *ends[INBOX_CELLS / 2];
+    (void)c;
+    while (rank == 1 && !has_offers(e))
+        sched_yield();
+    for (uint32_t i = 0; i < INBOX_CELLS / 2 && rank < 2; i++)
+        ends[i] = channel_end_open(lane, 1 - rank, shapes[0], rank == 0);
+    for (uint32_t i = 0; i < INBOX_CELLS / 2 && rank < 2; i++)
+        acp_channel_free(ends[i]);
+    CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
+}
+
 static void *sends_on(void *end)
 {
     int rc;
@@ -407,7 +448,8 @@ int main(void)
     relayed_start(&c, proxies, 2, CLUSTER_PATIENCE_NS, NULL);
     cluster_run(&c, link_is_full);
     relayed_stop(&c, proxies);
-    static const cluster_body bodies[] = {stream, many, views, late_looks, written, closed_by_another, numbers_wrap, unequal, segments};
+    static const cluster_body bodies[] = {stream, many, views, late_looks, written, ended, unasked, closed_by_another,
+                                          numbers_wrap, unequal, segments};
     cluster_by_every_road(bodies, sizeof bodies / sizeof *bodies);
     printf("channels by %u ways\n", (unsigned)CLUSTER_WAYS);
     return 0;

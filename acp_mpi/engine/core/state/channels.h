@@ -30,6 +30,9 @@ struct channels_state { /* with the engine's lock */
     _Atomic bool stirred; /* one of those may have become ready */
     _Atomic bool crowded; /* a link had no room for one */
     _Atomic bool reap;    /* memory of closed ends may be given back */
+    bool lingers; /* closed ends wait for a note */
+    bool timed;   /* the timer is set for those */
+    bool attends; /* this process is rung for them */
 };
 
 #endif

@@ -33,7 +33,7 @@ struct shm_state {
     uint32_t backlog_spare_count;
     bool submits;               /* the lock's holder rings a door after it has released the lock */
     const struct peer *to_ring; /* the door's owner */
-    uint64_t inbox_head;
+    _Atomic uint64_t inbox_head; /* changed with the engine's lock */
     _Atomic uint32_t backlogged;
 };
 
