@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from acp_mpi.delegates.frames import DONE, FAILED, portable
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import mmap
@@ -45,6 +47,21 @@ class Job:
             self.source = [arguments[1]]
         elif name == "checkpoint":
             self.source = arguments[1].items
+
+    def lane(self, memory: int) -> str | None:
+        """Return which thread of the server works on it first; None: none does."""
+        if self.path is None:
+            return "call" if self.name == "call" else None
+        return "copy" if self.source and self.size <= memory else "files"
+
+    def answer(self, kind: int, result: Any) -> None:
+        """Tell the rank what has become of it."""
+        if kind == DONE and self.fired is not None:
+            result = self.fired, result
+        try:
+            self.client.answer(self.number, kind, result)
+        except Exception as error:  # it cannot be pickled, or is too long
+            self.client.answer(self.number, FAILED, portable(error))
 
     @property
     def size(self) -> int:

@@ -83,13 +83,12 @@ class Server:
             getattr(self, f"_take_{name}")(job, after, *arguments)
             return
         with self._changed:
-            self._commands += name not in ("drop", "abandon")
             self._note(job, after)
             if job.path is not None:
                 if last := self._last.get(job.path):
                     job.before = [*job.before, last]
                 self._last[job.path] = job
-            if lane := self._lane(job):
+            if lane := job.lane(self._memory):
                 self._queue(lane, job)
         if lane is None:
             self.end(job, DONE, self._statistics() if name == "statistics" else None)
@@ -100,17 +99,15 @@ class Server:
         one = Given(client, number, said[:end], said[end:])
         with self._changed:
             if one.data and self._short_folds.take(one):
-                self._commands += 1
-                self._short_folds.finish()
+                self._commands += self._short_folds.finish()
                 return
             self._settle()
-            self._fold(one)
+        self._fold(one)
 
     def _settle(self) -> None:
         """Have the short fold to which ranks come be a meeting: something else has come."""
         with self._changed:
             for one in self._short_folds.leave():
-                self._commands -= 1
                 self._fold(one)
 
     def _fold(self, one: Given) -> None:
@@ -123,7 +120,7 @@ class Server:
 
     def _take_across(self, job: Job, after: int | None, *call: Any) -> None:
         """Take in a call of a collective of ranks on several nodes."""
-        self._enter(job, after)
+        self._note(job, after)
         self._queue("nodes", Errand(partial(self._bring, job, Call(*call)), job))
         if job.before:
             self._queue("nodes", Errand(partial(self.nodes.release, job), job, job.before))
@@ -138,7 +135,7 @@ class Server:
         if held:
             self._gates[job.client, job.number] = Job(job.client, job.number, "gate", ())
             job.before = [self._gates[job.client, job.number]]
-        self._enter(job, None)
+        self._note(job, None)
         try:
             self.nodes.check(call)
         except PeerLostError as error:
@@ -174,18 +171,15 @@ class Server:
         self.lose(rank, why)
 
     def _come_to(self, job: Job, call: Call, after: int | None) -> None:
-        self._enter(job, after)
+        self._note(job, after)
         self._join(job, call)
 
-    def _enter(self, job: Job, after: int | None) -> None:
-        with self._changed:
-            self._commands += 1
-            self._note(job, after)
-
     def _note(self, job: Job, after: int | None) -> None:
-        if after is not None and (earlier := self._jobs.get((job.client, after))):
-            job.before = [*job.before, earlier]
-        self._jobs[job.client, job.number] = job
+        with self._changed:
+            self._commands += job.name not in ("drop", "abandon")
+            if after is not None and (earlier := self._jobs.get((job.client, after))):
+                job.before = [*job.before, earlier]
+            self._jobs[job.client, job.number] = job
 
     def _join(self, job: Job, call: Call) -> None:
         with self._changed:
@@ -193,13 +187,6 @@ class Server:
                 job.given = call.given
             meeting = self._meetings.take(job, call)
         self._meet(meeting)
-
-    def _lane(self, job: Job) -> str | None:
-        if job.path is None:
-            return "call" if job.name == "call" else None
-        if job.source and job.size <= self._memory:
-            return "copy"
-        return "files"
 
     def _meet(self, meeting: Meeting) -> None:
         """Go on with a collective to which another rank has come."""
@@ -209,8 +196,8 @@ class Server:
             work = Work(meeting)
             if work.short and all(job.over for job in meeting.before):
                 self._work_together(work)
-                return
-            self._queue("meet", work)
+            else:
+                self._queue("meet", work)
 
     def _work_together(self, work: Work) -> None:
         try:
@@ -220,11 +207,9 @@ class Server:
             self._give_up(work.meeting)
             return
         with self._changed:
-            for job in work.meeting.jobs.values():
-                self._leave(job)
-            self._wake()
+            self._leave(*work.meeting.jobs.values())
         for job, answer in work.answers():
-            self._answer(job, DONE, answer)
+            job.answer(DONE, answer)
 
     def _give_up(self, meeting: Meeting) -> None:
         for job in list(meeting.jobs.values()):
@@ -292,26 +277,15 @@ class Server:
     def end(self, job: Job, kind: int, result: Any) -> None:
         """Tell the rank what has become of a command, and let others begin that wait for it."""
         with self._changed:
-            self._over(job)
-        self._answer(job, kind, result)
+            self._leave(job)
+        job.answer(kind, result)
 
-    @staticmethod
-    def _answer(job: Job, kind: int, result: Any) -> None:
-        if kind == DONE and job.fired is not None:
-            result = job.fired, result
-        try:
-            job.client.answer(job.number, kind, result)
-        except Exception as error:  # it cannot be pickled, or is too long
-            job.client.answer(job.number, FAILED, portable(error))
-
-    def _over(self, job: Job) -> None:
-        self._leave(job)
+    def _leave(self, *jobs: Job) -> None:
+        for job in jobs:
+            job.over = True
+            self._let_go(job)
+            self._jobs.pop((job.client, job.number), None)
         self._wake()
-
-    def _leave(self, job: Job) -> None:
-        job.over = True
-        self._let_go(job)
-        self._jobs.pop((job.client, job.number), None)
 
     def _wake(self) -> None:
         for lane, queue in self._lanes.items():
@@ -377,11 +351,11 @@ class Server:
                 queue = next((q for q in self._lanes.values() if job in q), None)
                 if queue is not None:
                     queue.remove(job)
-                    self._over(job)
+                    self._leave(job)
                 elif job.name == "save":  # it is being done
                     paths.add(job.arguments[0])
                 elif job.name == "across":
-                    self._over(job)
+                    self._leave(job)
         for path in paths:
             self.command(Nobody(), 0, ("drop", None, (path, client)))
 

@@ -85,17 +85,19 @@ class ShortFolds:
         known = self._plans[plan] = kind, call.me
         return known
 
-    def finish(self) -> None:
-        """Fold, and answer, if all have come; the last to come, which is awake, first."""
+    def finish(self) -> int:
+        """Fold, and answer, if all have come, the last, which is awake, first; return how many."""
         if self._kind is None or len(self._come) < len(self._kind.ranks):
-            return
+            return 0
         answer: object
         try:
             kind, answer = FOLDED, self._kind.fold(self._come)
         except BaseException as error:
             kind, answer = FAILED, portable(error)
-        for one in reversed(self.leave()):
+        come = self.leave()
+        for one in reversed(come):
             one.client.answer(one.number, kind, answer)
+        return len(come)
 
     def leave(self) -> list[Given]:
         """Return what has come, in the order of coming, and forget it."""
