@@ -59,14 +59,15 @@ class _Memory:
 
     def close(self) -> None:
         if self.block is not None:
-            _end(*self._leave())
+            ended(*self._leave())
 
     def __del__(self) -> None:
         if self.block is not None and (self.share is not None or (self.number and self.ga)):
             _dropped.append(self._leave())  # a later call ends it
 
 
-def _end(block: Any, ga: int, size: int, number: int, share: Any, begin: int) -> None:
+def ended(block: Any, ga: int, size: int, number: int, share: Any, begin: int) -> None:
+    """End an address of device memory, and give back the part of a block that it is of."""
     if ga and number:
         if _engine.is_open():
             _engine.quiet(_engine.retire(ga, size))
@@ -85,7 +86,7 @@ def _viewed(block: Any) -> bool:
 
 def _end_dropped() -> None:
     while _dropped:
-        _end(*_dropped.pop())
+        ended(*_dropped.pop())
 
 
 @on_reset

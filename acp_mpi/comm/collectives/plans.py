@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import struct
+from collections import Counter
 
 from acp_mpi.comm.collectives.schedule import (
+    COPY,
     IN,
     OUT,
     PART,
@@ -19,11 +21,11 @@ from acp_mpi.errors import OF_OBJECTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from acp_mpi.comm.collectives.choice import Paper, Part
-    from acp_mpi.comm.collectives.schedule import Place, Step
+    from acp_mpi.comm.collectives.schedule import Place, Rounds, Step
     from acp_mpi.comm.collectives.team import Team
     from acp_mpi.comm.collectives.units import Layout, Units
 
@@ -60,7 +62,7 @@ def plan_of(
     what is called, if objects travel in these bytes; `code` the type of the elements; `units` those
     that go through short buffers in place of IN or OUT, `by_piece` each piece by itself.
     """
-    key = (kind, alike, alone, folder, pickled, code, units and units.buffers)
+    key = (kind, alike, alone, folder, pickled, code, units and (units.buffers, units.direct))
     plan = team.plans.get(key)
     if plan is None:
         if len(team.plans) >= _PLANS:
@@ -75,6 +77,7 @@ def plan_of(
             note,
             devices=() if units is None else units.buffers,
             by_piece=by_piece,
+            direct=units is not None and units.direct,
         )
     return plan
 
@@ -99,14 +102,16 @@ def compiled(
     watched: Sequence[int] | None = None,
     devices: Sequence[int] = (),
     by_piece: bool = False,
+    direct: bool = False,
 ) -> _engine.Plan:
     """Return the plan for these ranks, with elements of `width` bytes.
 
     `papers`: one after the other, each for the next elements of IN and OUT; the other buffers are
     those of all; or each for a part of every piece. `watched`: members that end it for a waiting
     one when they die; by default all. `devices`: buffers in device memory, of which units, papers
-    or pieces, lie in short ones; before the first step of each unit, and after the last, the caller
-    is called with twice its number, and that + 1.
+    or pieces, lie in short ones; before the first step of each unit, and once its first messages
+    are under way, the caller is called with twice its number, and that + 1. `direct`: copies of IN
+    to OUT are the device's own.
     """
     steps: list[bytes] = []
     most, before, rooms = 0, 0, [0, 0, 0]
@@ -118,12 +123,18 @@ def compiled(
     for number, paper in enumerate(papers):
         rounds, sizes = paper[:2]
         starts = paper[2] if len(paper) == 3 else None
-        of_paper = _Packer(ranks, sizes, width, before, number, starts, layout)
-        visits = _Visits(of_paper.units(one) for one in rounds)
+        of_paper = _Packer(ranks, sizes, width, before, number, starts)
+        if layout is not None:
+            rounds = of_paper.lay(layout, rounds, direct)
+        visits = _Visits([of_paper.units(one) for one in rounds], rounds)
         for at, one in enumerate(rounds):
             steps += map(_call, visits.begin.get(at, ()))
-            most = max(most, of_paper.round(one, steps))
-            steps += map(_call, visits.end.get(at, ()))
+            messages, rest = of_paper.round(one)
+            steps += messages
+            steps += map(_call, visits.meanwhile.get(at, ()))
+            steps += [_AWAIT] if messages else []
+            steps += rest
+            most = max(most, len(messages))
         rooms = list(map(max, rooms, of_paper.rooms()))
         before += sum(sizes.get(OUT, ())) * width
     watched = ranks if watched is None else watched
@@ -135,20 +146,22 @@ def _call(number: int) -> bytes:
 
 
 class _Visits:
-    """Which calls come before each round of a paper, and after it; by those that use each unit."""
+    """Which calls come before each round of a paper, and once its messages are under way."""
 
-    def __init__(self, used: Iterable[set[int]]) -> None:
-        first: dict[int, int] = {}
-        last: dict[int, int] = {}
-        for at, units in enumerate(used):
-            for unit in sorted(units):
-                first.setdefault(unit, at)
-                last[unit] = at
+    def __init__(self, used: Sequence[set[int]], rounds: Rounds) -> None:
         self.begin: dict[int, list[int]] = {}
-        self.end: dict[int, list[int]] = {}
-        for unit in first:
-            self.begin.setdefault(first[unit], []).append(2 * unit)
-            self.end.setdefault(last[unit], []).append(2 * unit + 1)
+        self.meanwhile: dict[int, list[int]] = {}
+        for unit in sorted(set().union(*used)):
+            those = [at for at, units in enumerate(used) if unit in units]
+            busy = [at for at in those if any(step[0] <= RECEIVE for step in rounds[at])]
+            self.begin.setdefault(those[0], []).append(2 * unit)
+            self.meanwhile.setdefault((busy or those)[0], []).append(2 * unit + 1)
+
+
+def _uses(rounds: Rounds) -> Counter[tuple[int, int]]:
+    """Return how many steps use each (buffer, piece)."""
+    places = [where for one in rounds for step in one for where in step[2:]]
+    return Counter((buffer, first + i) for buffer, first, count in places for i in range(count))
 
 
 class _Packer:
@@ -162,9 +175,9 @@ class _Packer:
         before: int,
         number: int,
         starts: Mapping[int, Sequence[int]] | None,
-        layout: Layout | None,
     ) -> None:
-        self._ranks, self._number, self._layout = ranks, number, layout
+        self._ranks, self._number = ranks, number
+        self._layout: Layout | None = None
         self._lengths = {b: [size * width for size in pieces] for b, pieces in sizes.items()}
         self._sparse = starts is not None and number > 0
         self._starts = {
@@ -176,9 +189,27 @@ class _Packer:
         for buffer, those in (starts or {}).items():
             self._starts[buffer] = [at * width for at in those]
         self._used: set[int] = set()
-        if layout is not None:
-            for each in self._lengths.keys() & layout.units.keys():
-                self._starts[each] = layout.add(each, self._starts[each], self._lengths[each])
+
+    def lay(self, layout: Layout, rounds: Rounds, direct: bool) -> Rounds:
+        """Have pieces of a device lie in short buffers; return what is left of the rounds."""
+        uses = _uses(rounds)
+        if direct:
+            own = [
+                step
+                for one in rounds
+                for step in one
+                if step[0] == COPY and step[3][0] == IN and uses[OUT, step[2][1]] == 1
+            ]
+            rounds = [[step for step in one if step not in own] for one in rounds]
+            layout.own += [
+                (self._at(to), self._at(it), self._length(to)) for _, _, to, it, _ in own
+            ]
+            uses = _uses(rounds)
+        for b in self._lengths.keys() & layout.units.keys():
+            lengths = [n if uses[b, i] else 0 for i, n in enumerate(self._lengths[b])]
+            self._starts[b] = layout.add(b, self._starts[b], lengths)
+        self._layout = layout
+        return rounds
 
     def units(self, one: list[Step]) -> set[int]:
         """Return the units that a round uses."""
@@ -201,18 +232,15 @@ class _Packer:
         places = map(self._at, (where, left, right))
         return _STEP.pack(kind, where[0], left[0], right[0], rank, *places, size)
 
-    def round(self, one: list[Step], steps: list[bytes]) -> int:
-        """Add a round to the steps; return how many messages it has."""
+    def round(self, one: list[Step]) -> tuple[list[bytes], list[bytes]]:
+        """Return the messages of a round, and its other steps."""
         if self._sparse:  # a piece that has no part here has had its first
             one = [step for step in one if self._length(step[3] if step[0] == SEND else step[2])]
         messages = [step for step in one if step[0] <= RECEIVE]
         if any(self._length(m[3] if m[0] == SEND else m[2]) > _SHORT for m in messages):
             messages.sort(key=lambda m: m[0] == SEND)  # there is a place for what arrives
-        steps += map(self._packed, messages)
-        if messages:
-            steps.append(_AWAIT)
-        steps += [self._packed(step) for step in one if step[0] > RECEIVE]
-        return len(messages)
+        local = [self._packed(step) for step in one if step[0] > RECEIVE]
+        return list(map(self._packed, messages)), local
 
     def rooms(self) -> Iterator[int]:
         """Yield how many bytes the buffers of the plan itself have."""

@@ -14,6 +14,7 @@ from math import inf
 from acp_mpi.comm.collectives.schedule import IN, OUT
 from acp_mpi.engine import _engine
 from acp_mpi.rma import device_rooms
+from acp_mpi.rma.device_array import ended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from acp_mpi.comm.collectives.buffers import Buffer
     from acp_mpi.rma.device_memory import Side
 
+_DIRECT = 1 << 20  # bytes of an array from which the own piece is worth an address of its own
 _SLOTS = 2  # units of a buffer that are in host memory at a time, at most; twice as many pieces
 
 
@@ -30,7 +32,8 @@ class Layout:
     """Where the units of a plan are: `units` has, of each buffer, the stretches of each unit.
 
     A stretch is (place in the short buffer, first byte in device memory, bytes). `by_piece`: a unit
-    is a piece, else all pieces of a paper.
+    is a piece, else all pieces of a paper. `own`: (first byte there, first byte here, bytes) of
+    copies from one device array to the other.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class Layout:
     ) -> None:
         self.by_piece = by_piece
         self.units: dict[int, list[list[tuple[int, int, int]]]] = {each: [] for each in buffers}
+        self.own: list[tuple[int, int, int]] = []
         count = max(map(len, papers[0].values())) if by_piece else len(papers)
         self.slots = min(2 * _SLOTS if by_piece else _SLOTS, count)
         self._strides = {
@@ -91,12 +95,16 @@ class Units:
         sides = (IN, given, True), (OUT, wanted, reads)
         self._sides = [(b, side, out) for b, side, out in sides if side is not None]
         self.buffers = tuple(buffer for buffer, *_ in self._sides)
+        both = given is not None and wanted is not None and not in_place
+        self.direct = both and given[3] is wanted[3] and given[2] >= _DIRECT  # type: ignore[index]
         self._function, self._in_place = function, in_place
         self._copies: dict[int, _Copies] = {}
         self._rooms: list[Any] = []
+        self._own: tuple[Any, int, int, int] | None = None
+        self._handles: list[int] = []  # of the copy of the own piece
 
     def begin(self, layout: Layout) -> None:
-        """Take host memory, and let the first unit leave the device: behind its stream as it is."""
+        """Take host memory, and let the first unit leave the device, behind its stream."""
         for buffer, side, out in self._sides:
             if not (self._rooms and self._in_place and layout.slots == 1):
                 self._rooms.append(device_rooms.take_any(self._function, layout.size(buffer)))
@@ -104,7 +112,17 @@ class Units:
                 self._function, layout, buffer, side, out, self._rooms[-1]
             )
         for copies in self._copies.values():
-            copies.start(0)
+            copies.start(copies.out)
+        if sum(size for *_, size in layout.own):
+            self._copy_own(*layout.own[0][:2], sum(size for *_, size in layout.own))
+
+    def _copy_own(self, to: int, first: int, size: int) -> None:
+        """Start the copy of the piece that this rank gives itself: it does not leave the device."""
+        (_, (here, at, _, stream), _), (_, (there, begin, *_), _) = self._sides
+        ga, number = _engine.device_register(there, begin + to, size, 0)
+        self._own = there, ga, size, number
+        side = here, at + first, size, stream
+        self._handles.append(_engine.device_start(self._function, ga, side, True))
 
     def memory(self, buffer: int, plain: Buffer | None) -> Any:
         """Return the short buffer in place of a device's; the memory of one of the host."""
@@ -113,15 +131,17 @@ class Units:
         return None if plain is None else plain.memory
 
     def __call__(self, number: int) -> None:
-        """Do what is due before a unit, or after it."""
-        unit, over = divmod(number, 2)
+        """Do what is due before a unit, or while its first messages are under way."""
+        unit, meanwhile = divmod(number, 2)
         for copies in self._copies.values():
-            copies.after(unit) if over else copies.before(unit)
+            copies.meanwhile(unit) if meanwhile else copies.before(unit)
 
     def finish(self) -> None:
         """Wait until all is in the device."""
         for copies in self._copies.values():
-            copies.wait()
+            copies.finish()
+        for handle in self._handles:
+            _engine.wait(handle)
 
     def end(self) -> None:
         """Wait for all copies, whatever comes, and let go of the device and of host memory."""
@@ -129,7 +149,9 @@ class Units:
             copies.end()
         for room in self._rooms:
             device_rooms.give(room)
-        self._copies, self._sides, self._rooms = {}, [], []
+        if self._own is not None:
+            ended(*self._own, None, 0)  # waits for the copy
+        self._copies, self._sides, self._rooms, self._own = {}, [], [], None
 
 
 class _Copies:
@@ -139,29 +161,35 @@ class _Copies:
         self, function: str, layout: Layout, buffer: int, side: Side, out: bool, room: Any
     ) -> None:
         self._function, self._units, self._slots = function, layout.units[buffer], layout.slots
-        self._side, self._out, self.room = side, out, room
+        self._side, self.out, self.room = side, out, room
         self._moving: deque[tuple[int, int]] = deque()  # unit, handle
+        self._begun = 0  # units
 
-    def start(self, unit: int, out: bool = True) -> None:
-        """Start the copies of a unit, if they go that way."""
+    def start(self, units: int) -> None:
+        """Start the copies of the first units that have not begun."""
         block, offset, _, stream = self._side
-        for at, first, size in (
-            self._units[unit] if out == self._out and unit < len(self._units) else ()
-        ):
-            place = block, offset + first, size, stream
-            handle = _engine.device_start(self._function, self.room.ga + at, place, out)
-            self._moving.append((unit, handle))
+        while self._begun < min(units, len(self._units)):
+            for at, first, size in self._units[self._begun]:
+                place = block, offset + first, size, stream
+                handle = _engine.device_start(self._function, self.room.ga + at, place, self.out)
+                self._moving.append((self._begun, handle))
+            self._begun += 1
 
     def before(self, unit: int) -> None:
-        if not self._out:
+        if self.out:
+            self.start(unit + 1)
+            self.wait(unit)
+            self._side = (*self._side[:3], False)  # the stream has been there
+        else:
             self.wait(unit - self._slots)
-            return
-        self.wait(unit)
-        self._side = (*self._side[:3], False)  # the stream has been there
-        self.start(unit + 1)
 
-    def after(self, unit: int) -> None:
-        self.start(unit, False)
+    def meanwhile(self, unit: int) -> None:
+        self.start(unit + 2 if self.out else unit)
+
+    def finish(self) -> None:
+        if not self.out:
+            self.start(len(self._units))
+        self.wait()
 
     def wait(self, last: float = inf) -> None:
         """Wait for the copies of all units up to that one."""
