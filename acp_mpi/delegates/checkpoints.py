@@ -1,7 +1,7 @@
 """Checkpoints: the state of a job at a step, a file with a manifest for each node.
 
-Each rank of a node gives its share of a generation; the last one's completes the file, and the
-manifest is written after it.
+Each rank of a node gives its share of a generation; the last one's completes the file, which ends
+with the manifest.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from typing import Any
 
 from acp_mpi.delegates.disk import given_or_there, take_place, write_all
-from acp_mpi.delegates.generations import DATA, MANIFEST, Share, describe, prune, write_manifest
+from acp_mpi.delegates.generations import Share, describe, manifest, prune
 from acp_mpi.engine import _engine
 from acp_mpi.errors import PeerLostError
 
@@ -43,7 +43,7 @@ class _Generation:
         if self._descriptor is None:
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC
-            self._descriptor = os.open(f"{self._path}{DATA}.part", flags, 0o666)
+            self._descriptor = os.open(f"{self._path}.part", flags, 0o666)
         held: dict[str, Any] = {}
         for i, item in enumerate(share.items):
             begin, crc = self._size, 0
@@ -77,20 +77,19 @@ class _Generation:
         )
 
     def finish(self) -> None:
-        """Give the file its place, then the manifest."""
+        """Write the manifest, and give the file its place."""
         assert self._descriptor is not None
+        end = manifest(self.share.key, self._size, self._ranks)
+        write_all(self._descriptor, memoryview(end), self._size)
         os.fsync(self._descriptor)
-        write_manifest(self._path, self.share.key, self._size, self._ranks)
-        os.rename(f"{self._path}{DATA}.part", f"{self._path}{DATA}")
-        take_place(f"{self._path}{MANIFEST}")
+        take_place(self._path)
 
     def close(self) -> None:
         """Leave nothing behind that has not taken its place."""
         if self._descriptor is not None:
             os.close(self._descriptor)
-        for end in (DATA, MANIFEST):
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                os.unlink(f"{self._path}{end}.part")
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            os.unlink(f"{self._path}.part")
 
 
 class Checkpoints:

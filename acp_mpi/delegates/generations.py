@@ -1,8 +1,8 @@
 """The generations of a checkpoint, as they are in its folder.
 
-Each delegate has a file of each, with what its ranks gave, and a manifest, which is written after
-it. A generation is whole where its manifests speak of all ranks of the job, and each file is as
-long as its manifest says.
+Each delegate has a file of each, with what its ranks gave, and a manifest at its end. A generation
+is whole where its manifests speak of all ranks of the job, and each file is as long as its manifest
+says.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-DATA, MANIFEST = ".data", ".json"
+DATA = ".data"
 _KEPT = 2
-_FORM = 2  # 1 had sums of CRC-32
-_NAME = re.compile(r"(-?\d+-[0-9a-f]{8}-\d+)\.\d+(\.data|\.json)(\.part)?")
+_FORM = 3  # 1 had sums of CRC-32, 2 a manifest in a file of its own
+_END = b"%08x %016x\n"  # the sum of the manifest, and its length
+_NAME = re.compile(r"(-?\d+-[0-9a-f]{8}-\d+)\.\d+\.data(\.part)?")
 _CHUNK = 4 << 20
 
 
@@ -69,8 +70,8 @@ class Share(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The name of the delegate's files, but its end."""
-        return f"{self.key.stem}.{min(self.node.values())}"
+        """The name of the delegate's file."""
+        return f"{self.key.stem}.{min(self.node.values())}{DATA}"
 
 
 def describe(item: Item, begin: int, crc: int) -> dict[str, Any]:
@@ -84,26 +85,25 @@ def describe(item: Item, begin: int, crc: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def write_manifest(path: str, key: Key, size: int, ranks: dict[int, dict[str, Any]]) -> None:
-    """Write a manifest beside its place: of a file of `size` bytes, with what is of which place."""
+def manifest(key: Key, size: int, ranks: dict[int, dict[str, Any]]) -> bytes:
+    """Return what follows `size` bytes of a file: it says what is of which place."""
     said = {"form": _FORM, "written": time.time(), "bytes": size, "ranks": ranks, **key._asdict()}
     text = json.dumps(said).encode()
-    with open(f"{path}{MANIFEST}.part", "wb") as file:
-        file.write(b"%08x %s\n" % (zlib.crc32(text), text))
-        file.flush()
-        os.fsync(file.fileno())
+    return text + _END % (zlib.crc32(text), len(text))
 
 
 def _read_manifest(path: str) -> dict[str, Any] | None:
-    """Return what a manifest says; None where it, or its file, is not whole."""
+    """Return what the manifest of a file says; None where that is not whole."""
     try:
-        with open(f"{path}{MANIFEST}", "rb") as file:
-            crc, _, text = file.read().rstrip(b"\n").partition(b" ")
-        if int(crc, 16) != zlib.crc32(text):
+        with open(path, "rb") as file:
+            at = file.seek(-len(_END % (0, 0)), os.SEEK_END)
+            crc, length = (int(number, 16) for number in file.read().split())
+            begin = file.seek(at - length)
+            text = file.read(length)
+        if crc != zlib.crc32(text):
             return None
         said: dict[str, Any] = json.loads(text)
-        whole = said["form"] == _FORM and os.path.getsize(f"{path}{DATA}") == said["bytes"]
-        return said if whole else None
+        return said if (said["form"], said["bytes"]) == (_FORM, begin) else None
     except (OSError, ValueError):
         return None
 
@@ -115,7 +115,7 @@ class Whole:
         self.key = key
         self.written = max(said["written"] for _, said in parts)
         self._held: dict[int, dict[str, tuple[str, dict[str, Any]]]] = {  # by place and name
-            int(place): {name: (f"{path}{DATA}", item) for name, item in items.items()}
+            int(place): {name: (path, item) for name, item in items.items()}
             for path, said in parts
             for place, items in said["ranks"].items()
         }
@@ -194,8 +194,8 @@ def wholes(folder: str) -> list[Whole]:
     """Return the generations of which all is there, the newest first."""
     found: dict[Key, list[tuple[str, dict[str, Any]]]] = defaultdict(list)
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
-        path = os.path.join(folder, name.removesuffix(MANIFEST))
-        if name.endswith(MANIFEST) and (said := _read_manifest(path)) is not None:
+        path = os.path.join(folder, name)
+        if name.endswith(DATA) and (said := _read_manifest(path)) is not None:
             found[Key(said["job"], said["number"], said["step"], said["procs"])].append(
                 (path, said)
             )
@@ -269,9 +269,8 @@ def prune(folder: str, job: str) -> None:
 
 
 def _files(folder: str) -> list[tuple[str, str]]:
-    """Return the names of files, and their stems; manifests come first."""
-    names = sorted(os.listdir(folder), key=lambda name: not name.endswith(MANIFEST))
-    return [(name, it[1]) for name in names if (it := _NAME.fullmatch(name))]
+    """Return the names of files, and their stems."""
+    return [(name, it[1]) for name in os.listdir(folder) if (it := _NAME.fullmatch(name))]
 
 
 def _keep(folder: str, files: list[tuple[str, str]], stems: Container[str]) -> None:

@@ -97,17 +97,15 @@ def keep_and_restore(folder, local):
     acp.waitall(requests, timeout=PATIENCE)
     acp.sync()
     names = os.listdir(folder)
-    assert len(names) == 2 * 2 * len(
-        set(acp.allgather(d.rank if d.rank is not None else acp.rank()))
-    )
+    assert len(names) == 2 * len(set(acp.allgather(d.rank if d.rank is not None else acp.rank())))
     assert {name[0] for name in names} == {"8", "9"}
     assert d.restore(folder, items) == 9
     same(items, 9)
     spoil(items)
     if acp.rank() == 0:  # the newest is not whole: the one before counts
         for name in os.listdir(folder):
-            if name.startswith("9") and name.endswith(".json"):
-                damage(Path(folder, name))
+            if name.startswith("9"):
+                damage(Path(folder, name), -20)
     acp.sync()
     assert d.restore(folder, items) == 8
     same(items, 8)
@@ -120,9 +118,9 @@ def keep_and_restore(folder, local):
     acp.finalize()
 
 
-def damage(path):
+def damage(path, at=0):
     data = bytearray(path.read_bytes())
-    data[0] ^= 1
+    data[at] ^= 1
     path.write_bytes(data)
 
 
@@ -309,7 +307,7 @@ def test_a_kill_at_any_call_of_the_system_leaves_the_last_one_whole(tmp_path):
             assert generations.check(folder, whole.key, 0, 1, share.items) is not None
         save(n, "c", 0, 8)  # the next job goes on, and leaves nothing behind
         save(n, "c", 1, 9)
-        assert sorted(name[0] for name in os.listdir(folder)) == ["8", "8", "9", "9"]
+        assert sorted(name[0] for name in os.listdir(folder)) == ["8", "9"]
 
     assert at_each_call(two_steps, lambda n: save(n, "b", 0, 7), look) > 10
 
@@ -381,4 +379,4 @@ def test_a_rank_is_killed_before_it_gives_its_share(start, tmp_path):
     job.wait()
     assert job.output.count("restored") == 2, job.output
     names = sorted(name.partition("-")[0] for name in os.listdir(tmp_path / "kept"))
-    assert names == ["1", "1", "3", "3"], job.output
+    assert names == ["1", "3"], job.output
