@@ -129,11 +129,11 @@ static void handshake_step(acp_lane *lane, struct wire *wire, unsigned char *buf
 static void note_input(acp_engine *e, struct wire *wire)
 {
     e->tcp.inputs++;
-    e->tcp.long_input = link_is_long(wire->link);
+    atomic_store_explicit(&e->tcp.long_input, link_is_long(wire->link), memory_order_relaxed);
     if (link_is_long(wire->link)) /* other connections are read in turn with it */
         e->tcp.last_input = NULL;
     else
-        e->tcp.brief_turns = BRIEF_TURNS;
+        atomic_store_explicit(&e->tcp.brief_turns, BRIEF_TURNS, memory_order_relaxed);
     e->tcp.talker = e->tcp.last_input == wire ? wire : NULL;
     e->tcp.last_input = wire;
 }

@@ -69,8 +69,8 @@ struct tcp_state {
     unsigned char *receive_buffer;
     struct libcrypto crypto;
     struct wire *last_input;     /* the connection of the last input */
-    bool long_input;             /* the last of them was a part of a long transfer */
-    uint32_t brief_turns;        /* of long transfers to come, since another connection has brought something */
+    _Atomic bool long_input;     /* the last of them was a part of a long transfer */
+    _Atomic uint32_t brief_turns; /* of long transfers to come, since another connection has brought something */
     struct wire *_Atomic talker; /* the connection that brought the last two inputs */
 };
 
