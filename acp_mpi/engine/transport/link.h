@@ -79,12 +79,12 @@ static inline bool link_counts(const struct message *m)
 }
 
 #define UNSENT_MOST ((size_t)256 << 10)      /* bytes not sent above which large transfers pause, and long ones: */
-#define UNSENT_LONG_MOST ((size_t)1 << 20)   /* each turn wakes the receiver, which costs as much as 64 KiB */
+#define UNSENT_LONG_MOST ((size_t)512 << 10) /* each turn wakes the receiver, which costs as much as 64 KiB */
 #define HELD_MOST ((size_t)4 << 20)     /* bytes not acknowledged above which they pause, too */
 #define FLOOD ((size_t)64 << 20)        /* more than a peer that keeps to the protocol can have to get */
 #define UNTOLD_MOST ((size_t)1 << 20)   /* acknowledged at once, if no other frame carries it */
 #define IN_BUFFER (4 * FRAME_MOST)
-#define TURN_BYTES (16 * FRAME_MOST) /* of a long transfer, sent or read before other connections have their turn */
+#define TURN_BYTES (8 * FRAME_MOST) /* of a long transfer, sent or read before other connections have their turn */
 #define BRIEF_TURN_BYTES (FRAME_MOST / 2) /* while others have been busy lately: */
 #define BRIEF_TURNS 64u
 #define COMPANY_BYTES ((size_t)16 << 10) /* bytes that are sent at once */

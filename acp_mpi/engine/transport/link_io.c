@@ -22,7 +22,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define PIECES 64 /* a frame of a long transfer has three */
+#define PIECES 32
 #define STREAK_LEAST 16u /* messages of a stream, which follow one another */
 #define STREAK_NS 5000u  /* within that time */
 #define GATHER_NS 10000u /* and leave together with those of such a time */

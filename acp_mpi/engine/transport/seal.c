@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define AHEAD_MAC ((size_t)1 << 20)      /* bytes sealed at a time, and what is left of the last frame */
+#define AHEAD_MAC ((size_t)512 << 10)    /* bytes sealed at a time, and what is left of the last frame */
 #define AHEAD_ENCRYPT ((size_t)32 << 10) /* likewise; they are in memory of their own */
 
 static_assert(FRAME_TAG == GMAC_TAG && FRAME_TAG == LIBCRYPTO_TAG && FRAME_HEAD == GMAC_HEAD, "as frames have them");
