@@ -33,10 +33,8 @@ _IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
 def main() -> None:
     """Run as a process, and as each one that is forked from it."""
-    os.setsid()
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _IGNORED)
     line = _socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)

@@ -44,7 +44,7 @@ class _Starter:
                     (os.POSIX_SPAWN_DUP2, other.fileno(), 0),
                     (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
                 ],
-                setsigmask=[signal.SIGINT, signal.SIGHUP],  # of a terminal, which it leaves soon
+                setpgroup=0,  # Ctrl-C, and what a launcher tells its ranks, are not for it
                 setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores them
             )
 
