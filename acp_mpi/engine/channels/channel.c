@@ -78,12 +78,10 @@ void channel_publish(acp_channel *c, struct channel_ring *ring, uint64_t number,
 
 void channel_connect(acp_channel *c)
 {
-    struct heap *h = c->peer->mail.far ? NULL : mailbox_heap(c->engine, c->peer);
+    struct heap *h = c->far ? NULL : mailbox_heap(c->engine, c->peer);
     uint64_t bytes = channel_ring_bytes(c->stride, c->shape.slots), nonce = c->their_nonce, at = c->their_ring;
     if (!h) {
         atomic_store(&c->way, CHANNEL_FAR);
-        if (c->peer->relation == RELATION_NODE)
-            doorbell_ring(c->engine, c->peer); /* its offer lies in the ring of the node, and frames do not wait for that */
         return;
     }
     if (at % 64 || at <= h->first || bytes > h->span || at > h->span - bytes) {

@@ -60,6 +60,7 @@ struct acp_channel {
     _Atomic uint32_t order;   /* lock of `held`, `taken` and `credited`: a few stores long */
     unsigned char *held;      /* by slot: taken and not given back; of a sender: one slot, filled beside the ring */
     _Atomic uint64_t messages, waits;
+    bool far;      /* its notes go by link, from the first one on: a slot that goes so must not overtake its offer */
     bool apart;    /* one end is a service, and a yield of this process does not let the other end run */
     _Atomic bool soon; /* the last wait was short */
     bool directly; /* of a receiver: the last message was a long one; with the turn */

@@ -61,6 +61,7 @@ int acp_channel_new(acp_lane *lane, uint32_t rank, const acp_channel_shape *shap
     c->kept = true;
     bool service = rank_table_service(e, e->self) || rank_table_service(e, p->slot);
     c->apart = service && p->row.node == e->config.node && !linux_yields_to(p->row.pid); /* three files of /proc are read */
+    c->far = mailbox_is_far(e, p);
     pthread_mutex_lock(&e->lock);
     c->nonce = (e->row.nonce ^ (e->channels.serial + 1) * 0x9e3779b97f4a7c15ull) << 2 | (uint64_t)1 << 63;
     if (!shape->sends)

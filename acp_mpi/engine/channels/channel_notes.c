@@ -55,7 +55,7 @@ static int send_note(acp_channel *c, struct message *m, const void *payload, uin
         return ACP_E_LOST;
     if (c->way == CHANNEL_FAR && (m->flags == NOTE_PART || m->flags == NOTE_CREDIT))
         return protocol_tcp_mail(lane, c->peer, FLOW_COLOR, m, payload, size, has_time(c, m));
-    if (c->way == CHANNEL_FAR)
+    if (c->way == CHANNEL_FAR || c->far)
         return protocol_tcp_command(lane, c->peer, FLOW_COLOR, m, payload, size);
     return route_road(e, c->peer)->send(lane, c->peer, FLOW_COLOR, m);
 }

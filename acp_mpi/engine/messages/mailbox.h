@@ -10,8 +10,10 @@
 #ifndef ACP_MAILBOX_H
 #define ACP_MAILBOX_H
 
+#include "core/state/peer.h"
 #include "memory/heap.h"
 #include "messages/pair_ring.h"
+#include "peers/peer.h"
 
 #include <assert.h>
 
@@ -182,6 +184,19 @@ static inline uint64_t mailbox_slab_first(uint64_t slab)
 
 /* The heap of a process of the node, with its mailbox; NULL: it is not in reach of load and store. */
 struct heap *mailbox_heap(acp_engine *e, struct peer *p);
+
+/* Load and store do not reach its mailbox: now, or once before. */
+static inline bool mailbox_is_far(acp_engine *e, struct peer *p)
+{
+    if (unlikely(peer_attach(e, p) == RELATION_REMOTE)) {
+        if (p->relation != RELATION_REMOTE) /* for now: messages must not overtake each other */
+            atomic_store(&p->mail.far, true);
+        return true;
+    }
+    if (unlikely(!atomic_load_explicit(&p->memory.heap, memory_order_relaxed)))
+        mailbox_heap(e, p);
+    return atomic_load_explicit(&p->mail.far, memory_order_relaxed) && !p->lost;
+}
 /* Nothing of that context is received here from now on. */
 void mailbox_end_context(struct mailbox *box, uint64_t context);
 bool mailbox_context_ended(const struct mailbox *box, uint64_t context);

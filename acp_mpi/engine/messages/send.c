@@ -206,24 +206,11 @@ int acp_hand_on(acp_lane *lane, const acp_envelope *envelope, const void *data, 
     return to_posted(lane, lane->engine->job.own, envelope, data, request);
 }
 
-/* Load and store do not reach its mailbox. */
-static bool is_far(acp_engine *e, struct peer *to)
-{
-    if (unlikely(peer_attach(e, to) == RELATION_REMOTE)) {
-        if (to->relation != RELATION_REMOTE) /* for now: messages must not overtake each other */
-            atomic_store(&to->mail.far, true);
-        return true;
-    }
-    if (unlikely(!atomic_load_explicit(&to->memory.heap, memory_order_relaxed)))
-        mailbox_heap(e, to);
-    return atomic_load_explicit(&to->mail.far, memory_order_relaxed) && !to->lost;
-}
-
 bool acp_send_short(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data)
 {
     acp_engine *e = lane->engine;
     struct peer *to = envelope->size <= ACP_SHORT_MOST && envelope->tag >= 0 ? mail_peer(lane, dest) : NULL;
-    return to && !is_far(e, to) && (likely(!atomic_load(&e->mail.sends)) || !message_send_queue_has(e, to)) &&
+    return to && !mailbox_is_far(e, to) && (likely(!atomic_load(&e->mail.sends)) || !message_send_queue_has(e, to)) &&
            pair_ring_put(lane, to, envelope, data);
 }
 
@@ -240,7 +227,7 @@ int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const 
     acp_request r = {.engine = e, .kind = REQUEST_SEND, .peer = to, .envelope = *envelope,
                      .data = data, .era = e->mail.era};
     r.envelope.source = e->rank;
-    if (unlikely(is_far(e, to)))
+    if (unlikely(mailbox_is_far(e, to)))
         return flow_send_message(lane, to, &r.envelope, data, request);
     if (unlikely(atomic_load(&e->mail.sends) && message_send_queue_has(e, to)))
         return message_send_queue_add(lane, &r, request);
@@ -260,7 +247,7 @@ int send_posted(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, con
     struct peer *to = mail_peer(lane, dest);
     if (!to)
         return lane->fault.status;
-    if (is_far(lane->engine, to) || !deliver_vm_usable(lane->engine, to))
+    if (mailbox_is_far(lane->engine, to) || !deliver_vm_usable(lane->engine, to))
         return lane_fail(lane, ACP_E_HANDLE, 0, m.size);
     m.source = lane->engine->rank;
     return to_posted(lane, to, &m, data, request);

@@ -442,6 +442,40 @@ static void link_is_full(struct cluster *c, uint32_t rank, acp_engine *e, acp_la
     CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
 }
 
+static void *map_no_heap(void *context, const void *row, uint64_t offset, size_t length)
+{
+    struct cluster *c = context;
+    return offset == c->engines[0]->control->heap_position ? NULL : cluster_map(context, row, offset, length);
+}
+
+/* A message that is sent as soon as the ends have met, between processes of a node that cannot map each other's heaps: it
+ * goes by link, and does not overtake its sender's offer in the ring of the node. */
+static void early(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    (void)c;
+    for (uint64_t n = 0; n < MESSAGES && rank < 2; n++) {
+        acp_channel *end = channel_end_open(lane, 1 - rank, shapes[0], rank == 0);
+        if (rank == 0)
+            send_one(end, &shapes[0], n);
+        else
+            take_one(end, &shapes[0], n);
+        acp_channel_free(end);
+    }
+    CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
+}
+
+static void heaps_that_cannot_be_mapped(const cluster_body *bodies, size_t count)
+{
+    struct cluster c;
+    cluster_start(&c, 3, 1, ACP_PATH_ANY, true);
+    for (uint32_t i = 0; i < c.count; i++)
+        c.engines[i]->config.map = map_no_heap;
+    cluster_run(&c, early);
+    for (size_t i = 0; i < count; i++)
+        cluster_run(&c, bodies[i]);
+    cluster_stop(&c);
+}
+
 int main(void)
 {
     struct cluster c;
@@ -451,6 +485,7 @@ int main(void)
     static const cluster_body bodies[] = {stream, many, views, late_looks, written, ended, unasked, closed_by_another,
                                           numbers_wrap, unequal, segments};
     cluster_by_every_road(bodies, sizeof bodies / sizeof *bodies);
+    heaps_that_cannot_be_mapped(bodies, sizeof bodies / sizeof *bodies);
     printf("channels by %u ways\n", (unsigned)CLUSTER_WAYS);
     return 0;
 }
