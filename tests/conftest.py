@@ -118,6 +118,14 @@ def meet() -> None:
                 raise
 
 
+@pytest.fixture
+def far_kind() -> None:
+    """Have memory that no processor can load, as a device's."""
+    import far
+
+    far.begin()
+
+
 @pytest.fixture(autouse=True)
 def in_step(request: pytest.FixtureRequest) -> Iterator[None]:
     """Begin and end each collective test together; an error that nobody completed fails it."""

@@ -236,3 +236,10 @@ def test_a_request_that_somebody_holds_is_left_to_them() -> None:
         return
     with pytest.raises((ZeroDivisionError, acp.Error)):
         held.wait()
+
+
+def test_a_wait_beside_another_thread_s_stops_after_the_timeout() -> None:
+    request = acp.iallreduce(np.ones(3))
+    with request.held(), pytest.raises(TimeoutError, match="timeout= passed without a result"):
+        request.wait(timeout=0.01)
+    assert (request.wait() == acp.procs()).all()

@@ -11,14 +11,9 @@ from far import array_of
 import acp_mpi as acp
 from acp_mpi.rma import device_rooms
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("far_kind")]
 
 LONG = 300_000  # bytes of a message that does not travel at once
-
-
-@pytest.fixture(autouse=True)
-def kind():
-    far.begin()
 
 
 def right():

@@ -13,12 +13,7 @@ from acp_mpi.engine import _engine
 from acp_mpi.rma import device_memory
 from acp_mpi.tools import device_roads
 
-pytestmark = pytest.mark.mpi
-
-
-@pytest.fixture(autouse=True)
-def kind():
-    far.begin()
+pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("far_kind")]
 
 
 def peer():

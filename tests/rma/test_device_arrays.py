@@ -3,19 +3,13 @@
 import sys
 import types
 
-import far
 import pytest
 
 import acp_mpi as acp
 from acp_mpi.engine import _engine
 from acp_mpi.rma import device_memory
 
-pytestmark = pytest.mark.mpi
-
-
-@pytest.fixture(autouse=True)
-def kind():
-    far.begin()
+pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("far_kind")]
 
 
 class Shown:

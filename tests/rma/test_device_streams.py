@@ -8,12 +8,7 @@ import pytest
 
 import acp_mpi as acp
 
-pytestmark = pytest.mark.mpi
-
-
-@pytest.fixture(autouse=True)
-def kind():
-    far.begin()
+pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("far_kind")]
 
 
 def peer():

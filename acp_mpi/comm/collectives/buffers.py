@@ -26,12 +26,13 @@ class Buffer:
     memory, (block, offset, bytes, stream); its `memory` is None then.
     """
 
+    memory: Any
+    array: Any = None
+    back: Any = None
+    device: Side | None = None
+
     def __init__(self, x: Any, function: str, writable: bool = False) -> None:
-        self.back: Any = None
-        self.device: Side | None = None
-        self.memory: Any
         numpy = sys.modules.get("numpy")
-        self.array: Any = None
         if numpy is not None and hasattr(x, "__array_interface__"):
             self.array = x if type(x) is numpy.ndarray else numpy.asarray(x)
             self._of_array(self.array, function, writable, numpy)

@@ -155,7 +155,9 @@ class CollectiveRequest(Request["Any"]):
         seconds = seconds_of(timeout, "wait")
         end = None if seconds is None else time.monotonic() + seconds
         if not self._turn.acquire(timeout=-1 if seconds is None else seconds):
-            raise TimeoutError(f"{self}: another thread waits for it, and it is not done")
+            raise TimeoutError(
+                f"{self}: timeout= passed without a result; give more time, or none at all"
+            )
         try:
             self._finish(end)
             self._claimed = self._ended()

@@ -26,7 +26,7 @@ bool channel_notes_room(void *end); /* for a wait: the link has room, or will no
 
 enum due channel_notes_due(const acp_engine *e);
 bool channel_notes_poll(acp_lane *lane);
-/* Another process has changed a channel: wakes whoever waits for that; false: none has. */
+/* Another process has changed a channel: wakes the threads that wait for that; false: none has. */
 bool channel_notes_hear(acp_engine *e);
 bool channel_notes_provide(acp_engine *e); /* memory for a reset; false: there is none */
 void channel_notes_reset(acp_engine *e); /* with the lock held, when all memory has gone */

@@ -183,7 +183,7 @@ static void serve(acp_channel *c)
         if (!take_turn(c)) {
             membarrier_wait(c->engine);
             if (!take_turn(c))
-                return; /* who has it looks at the queue after that */
+                return; /* its holder looks at the queue after that */
         }
         bool over = serve_all(c);
         atomic_store(&c->turn, 0);

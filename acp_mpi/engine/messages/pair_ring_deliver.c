@@ -124,7 +124,7 @@ static uint64_t last_end(const struct ring_line *lines)
     return last;
 }
 
-/* In place of a message that is gone: its sender leaves it to the receiver, which tells those who wait for one. In its
+/* In place of a message that is gone: its sender leaves it to the receiver, which tells the threads that wait for one. In its
  * line `tag` is the place of the next, sealed. */
 static uint64_t gone_stamp(uint64_t at)
 {

@@ -46,7 +46,7 @@ struct awaited {
     void (*watch)(acp_engine *e, const void *whom);
     int (*gone)(acp_engine *e, const void *whom);
     const void *whom;
-    bool at_once; /* who ends it needs this processor: `wait_asleep` */
+    bool at_once; /* the process that ends it needs this processor: `wait_asleep` */
 };
 
 /* wait_ready for that; the reason of `gone` where no other thread or rank is left. */

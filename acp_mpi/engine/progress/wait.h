@@ -6,7 +6,7 @@
 
 int wait_ready(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
                acp_doing doing);
-/* The same without a look before the sleep: who ends the wait needs this processor. */
+/* The same without a look before the sleep: the process that ends the wait needs this processor. */
 int wait_asleep(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
                 acp_doing doing);
 /* The state that others see this process wait in: of several threads the one of the last that began and has not ended.

@@ -73,7 +73,6 @@ class Lot(Buffer):
     def __init__(self, memory: Any, elements: Elements, count: int) -> None:
         self.memory, self.count, self.width = memory, count, elements.extent
         self.kind = elements.datatype.typestr
-        self.array = self.back = self.device = None
 
 
 def given(elements: Elements) -> Lot:
