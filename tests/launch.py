@@ -350,6 +350,23 @@ def stat(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
 
 
+def is_stopped(pid: int) -> bool:
+    """Return whether all threads of a process are stopped; one that has ended runs no more."""
+    states = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):  # this thread has ended meanwhile
+                text = Path(f"/proc/{pid}/task/{task}/stat").read_text(errors="replace")
+                states.append(text.rpartition(")")[2].split()[0])
+    return all(state in "TZX" for state in states)
+
+
+def freeze(pid: int) -> None:
+    """Stop a process; its threads still run for a moment after the signal, none after this."""
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: is_stopped(pid))
+
+
 def command_line(pid: int) -> str:
     """Return what a process was started with, "" if it is gone."""
     try:

@@ -287,7 +287,7 @@ class Weather:
     def stopped(self) -> Iterator[None]:
         """Stop a rank for a while."""
         pid = self.jobs[self.dice.choice(self.living)].pid
-        os.kill(pid, signal.SIGSTOP)
+        launch.freeze(pid)
         try:
             yield
         finally:

@@ -151,7 +151,7 @@ class Host:
 
     def freeze(self) -> None:
         """Stop all processes of this host; its interfaces go on acknowledging."""
-        while running := [pid for pid in self.processes() if not _stopped(pid)]:
+        while running := [pid for pid in self.processes() if not launch.is_stopped(pid)]:
             _signal(running, signal.SIGSTOP)
             time.sleep(0.001)  # each stops when it is next scheduled
 
@@ -319,17 +319,6 @@ class Network:
         if self._ipv6:
             host.configure(f"addr add fd77:0:0:{k}::{host.number}/64 dev {interface} nodad")
         host.configure(f"link set {interface} up")
-
-
-def _stopped(pid: int) -> bool:
-    """Return whether all threads of a process are stopped; one that has ended runs no more."""
-    states = []
-    with contextlib.suppress(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with contextlib.suppress(OSError):  # this thread has ended meanwhile
-                text = Path(f"/proc/{pid}/task/{task}/stat").read_text()
-                states.append(text.rpartition(")")[2].split()[0])
-    return all(state in "TZX" for state in states)
 
 
 def _signal(pids: Sequence[int], number: signal.Signals) -> None:

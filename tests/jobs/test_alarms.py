@@ -29,8 +29,7 @@ def alarmed(pids, error):
         raise error
 
     for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-        launch.until(lambda: launch.stat(pid)[0] == "T")  # noqa: B023
+        launch.freeze(pid)
     signal.signal(signal.SIGALRM, handler)
     try:
         with pytest.raises(type(error)) as raised:  # noqa: PT012

@@ -59,8 +59,7 @@ def wait_for_one_that_stands_still(folder):
     d = the_delegate()
     pid = pid_of(d)
     for last, end in enumerate([signal.SIGCONT, signal.SIGKILL]):
-        os.kill(pid, signal.SIGSTOP)
-        launch.until(lambda: " T " in Path(f"/proc/{pid}/stat").read_text())
+        launch.freeze(pid)
         paths = [Path(folder, f"{last}-{i}.npy") for i in range(100)]
         requests = [d.save(path, np.full(100, i)) for i, path in enumerate(paths)]
         with pytest.raises(TimeoutError):

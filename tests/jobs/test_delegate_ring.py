@@ -255,8 +255,7 @@ def overwrite(folder):
     ring.command(2, d.call, "os.path:basename", "a/two")
     ring.arm()
     requests = [ring.next() for _ in range(3)]
-    os.kill(pid, signal.SIGSTOP)
-    launch.until(lambda: " T " in Path(f"/proc/{pid}/stat").read_text())
+    launch.freeze(pid)
     for firing, k in enumerate((1, 1, 2)):
         ring.slots[firing % 2] = k
     os.kill(pid, signal.SIGCONT)

@@ -102,7 +102,7 @@ def interrupt_while_bytes_are_brought():
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sender = acp.recv(source=1, tag=2)
-    launch.until(lambda: launch.stat(sender)[0] == "T")
+    launch.until(lambda: launch.is_stopped(sender))
     room, other = bytearray(len(data)), bytearray(len(data))
     interrupted(lambda: acp.recv(room, 1, 1))
     assert acp.iprobe(1, 1).size == len(data)
@@ -150,7 +150,7 @@ def interrupt_where_there_is_too_little_room():
         acp.send(None, 1, 4)
         while not room[0]:
             os.sched_yield()
-        os.kill(sender, signal.SIGSTOP)  # the rest is on its way
+        launch.freeze(sender)  # the rest is on its way
         os.kill(os.getpid(), signal.SIGINT)
         pressed.wait()
         os.kill(sender, signal.SIGCONT)
@@ -207,7 +207,7 @@ def interrupt_twice_while_bytes_come(seconds):
         acp.send(None, 1, 4)
         while not room[0]:
             os.sched_yield()
-        os.kill(sender, signal.SIGSTOP)  # the rest is on its way
+        launch.freeze(sender)  # the rest is on its way
         launch.until(lambda: time.monotonic() > end)
         for count in (1, 2):
             os.kill(os.getpid(), signal.SIGINT)

@@ -8,19 +8,11 @@ import contextlib
 import os
 import signal
 import threading
-from pathlib import Path
 
 import launch
 import pytest
 
 LONG = 8 << 20  # bytes, more than fits what lies between two processes
-
-
-def freeze(pid):
-    os.kill(pid, signal.SIGSTOP)
-    tasks = list(Path(f"/proc/{pid}/task").glob("*/stat"))
-    while any(task.read_text().rsplit(") ")[1][0] != "T" for task in tasks):
-        pass  # a thread of it is on its way there
 
 
 @contextlib.contextmanager
@@ -29,7 +21,7 @@ def frozen_from(pid, place, name):
     real = getattr(place, name)
 
     def first(*arguments):
-        freeze(pid)
+        launch.freeze(pid)
         signal.setitimer(signal.ITIMER_REAL, 0.5)  # by then it waits
         return real(*arguments)
 
@@ -125,7 +117,7 @@ def many_times_into_a_map(pid, data, ga):
 def frozen(pid):
     """The same from now on."""
     interrupted = pytest.raises(KeyboardInterrupt)  # loading pytest may take longer than the timer
-    freeze(pid)
+    launch.freeze(pid)
     try:
         with interrupted:
             signal.setitimer(signal.ITIMER_REAL, 0.3)
@@ -244,7 +236,7 @@ def stopped_in_the_heap(pid):
 
     in_vain = 0
     while in_vain < 3:  # once or twice it may be this one that was held up
-        freeze(pid)
+        launch.freeze(pid)
         try:
             signal.setitimer(signal.ITIMER_REAL, 0.1)
             acp.free(acp.malloc(100))

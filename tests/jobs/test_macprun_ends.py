@@ -251,6 +251,6 @@ def test_a_stubborn_job_is_killed_in_the_end(start, passes):
     job = start(macprun(alone(1, "stubborn", ignore_ctrl_c, options=["--env", "A=1"])))
     is_said(job, "ready")
     (program,) = (pid for pid in job.processes() if function_of(pid) == "ignore_ctrl_c")
-    os.kill(program, signal.SIGSTOP)  # it will not even see that it is asked
+    launch.freeze(program)  # it will not even see that it is asked
     passes([str(MACPRUN), "kill", str(job.pid)])
     assert job.wait() == 143, job.output

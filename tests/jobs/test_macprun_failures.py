@@ -113,7 +113,7 @@ def test_who_failed_first_while_macprun_was_held_up(start):
     (master,) = (pid for pid in job.processes() if function_of(pid) == die_of_a_loss.__name__)
     *_, victim = sorted(pid for pid in job.processes() if function_of(pid) == function.__name__)
     supervisor = int(launch.stat(master)[1])
-    os.kill(supervisor, signal.SIGSTOP)
+    launch.freeze(supervisor)
     os.kill(victim, signal.SIGKILL)
     launch.until(lambda: launch.stat(master)[0] == "Z")
     os.kill(supervisor, signal.SIGCONT)

@@ -3,6 +3,7 @@
 import os
 import signal
 
+import launch
 import pytest
 from macprunning import alone, macprun
 
@@ -15,7 +16,7 @@ def show_what_a_stopped_rank_has():
     theirs = acp.allgather(mine)[1]
     pid = acp.allgather(os.getpid())[1]
     if acp.rank() == 0:
-        os.kill(pid, signal.SIGSTOP)
+        launch.freeze(pid)
         assert repr(theirs) == f"<acp_mpi.Map at {theirs.ga:#x}>"
         os.kill(pid, signal.SIGCONT)
         assert theirs["a"] == 1

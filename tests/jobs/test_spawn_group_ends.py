@@ -159,7 +159,7 @@ def leave_while_the_registry_is_held_up(path):
     ended = os.pidfd_open(acp.allgather(os.getpid())[early])
     if acp.rank() == early:
         acp.spawn_group(newcomer(join_and_end), 1, mpi=False)
-        os.kill(registry := _registry(), signal.SIGSTOP)
+        launch.freeze(registry := _registry())
         Path(path).write_text(f"{registry}")
         acp.leave()
         return
