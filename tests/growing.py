@@ -46,6 +46,15 @@ def half_and(a, b):
     return a / 2 + b
 
 
+def fail_oddly():
+    """Raise what no other process knows."""
+
+    class Odd(Exception):
+        pass
+
+    raise Odd("of no module")
+
+
 class Unreadable:
     """Becomes a pickle that cannot be read."""
 

@@ -174,6 +174,8 @@ def keep(folder, damaged):
         items["field"] += 100 * np.arange(rows * acp.rank(), rows * (acp.rank() + 1))[:, None]
         if acp.rank() == 0:
             items["map"] = acp.Map({"step": step}, ranks=[0])
+        if acp.rank() < 2:
+            items["pair"] = np.zeros(2)
         d.checkpoint(folder, items, step).wait(PATIENCE)
     acp.sync()
     if acp.rank() == 0 and damaged == "True":
@@ -211,6 +213,11 @@ def restore_elsewhere(folder, ranks, step):
     refused(ValueError, "60 elements in all", items, at=at, shape={"field": (60, 5)})
     refused(ValueError, "60 elements, and 59 to", items, at={"field": 59}, shape=shape)
     refused(TypeError, "give both", items, at=at)
+    refused(
+        ValueError, r"'name' has the shape \(\)|give at= and shape=", {"name": np.zeros(3, int)}
+    )
+    if int(ranks) == 3:
+        refused((ValueError, acp.Error), "was saved by other ranks", {"pair": np.zeros(2)})
     refused(TypeError, "saved from a Map, and this is a List", {"map": acp.List()})
     refused(TypeError, "it has no part", {"map": kept}, at={"map": 0}, shape={"map": 1})
     mine = {"nothing": field} if here == 0 else {}
@@ -218,7 +225,7 @@ def restore_elsewhere(folder, ranks, step):
     acp.finalize()
 
 
-@pytest.mark.parametrize(("ranks", "later"), [(2, 3), (4, 1), (2, 2)])
+@pytest.mark.parametrize(("ranks", "later"), [(2, 3), (4, 1), (3, 3)])
 def test_another_number_of_ranks_says_what_it_wants(start, ranks, later, tmp_path):
     for damaged, step in ((False, 2), (True, 1)):
         folder = tmp_path / str(step)
@@ -238,6 +245,8 @@ def disagree(folder):
     here, x = acp.rank(), {"x": np.arange(5.0)}
     with pytest.raises(ValueError, match=r"rank \d gives step \d+ .* all ranks"):
         d.checkpoint(folder, x, 10 + here).wait(PATIENCE)
+    with pytest.raises(TypeError, match="cannot be read as a whole"):
+        d.checkpoint(folder, {"space": acp.Workspace(100)}, 1)
     blocked = Path(folder, "blocked")
     acp.sync()
     blocked.touch()

@@ -68,6 +68,7 @@ def save_and_load(folder, local):
     assert raw.read_bytes() == some.tobytes()
     d.save(raw, (acp.query_ga(some), 800)).wait(PATIENCE)
     assert raw.read_bytes() == some.tobytes()[:800]
+    reach_another(d, Path(folder, f"{here}-far.npy"), acp.ranks()[here - 1])
     assert d.call("os:getpid").wait(PATIENCE) == (os.getpid() if d.rank is None else pid_of(d))
     assert d.call("os.path:join", "a", "b").wait(PATIENCE) == os.path.join("a", "b")
     assert len(d.call("operator:mul", b"x", 100_000).wait(PATIENCE)) == 100_000
@@ -87,8 +88,41 @@ def save_and_load(folder, local):
     assert raw.read_bytes()[: 8 * 500] == kinds[0][100:600].tobytes()
     assert d.statistics().commands > 1000
     acp.sync()
-    d.close()
+    with d:
+        d.save(raw, b"last")
+    assert d.closed
+    assert raw.read_bytes() == b"last"
     acp.finalize()
+
+
+def reach_another(d, path, rank):
+    """Memory is that of any rank; what names one file follows each other, from any folder."""
+    import numpy as np
+
+    mine = acp.zeros(1000)
+    places = acp.allgather(acp.query_ga(mine))
+    theirs = acp.RemoteArray(places[rank], 1000)
+    before = d.statistics()
+    os.chdir(path.parent)
+    wrong = d.call("os:nothing")
+    d.save(path.name, np.full(1000, 5.0), after=wrong)
+    d.save(path.name, np.arange(1000.0))
+    d.load(path.name, (theirs.ga + 4000, 4000), at=4000)
+    d.load(path.name, acp.RemoteArray(theirs.ga, 500)).wait(PATIENCE)
+    with pytest.raises(AttributeError):
+        wrong.wait(PATIENCE)
+    acp.sync()
+    assert np.array_equal(mine, np.arange(1000.0))
+    acp.sync()
+    mine += acp.rank()
+    acp.sync()
+    d.save(path.name, theirs).wait(PATIENCE)
+    assert np.array_equal(np.load(path), np.arange(1000.0) + rank)
+    after = d.statistics()
+    assert after.written - before.written >= 24_000
+    assert after.read - before.read >= 8_000
+    assert after.processor > before.processor
+    acp.sync()
 
 
 @pytest.mark.parametrize("road", ROADS)
@@ -166,6 +200,33 @@ def test_parts_that_come_together_are_flushed_together(monkeypatch, tmp_path):
     assert os.listdir(tmp_path) == ["x.npy"]
 
 
+def start_slowly(folder):
+    """While one rank starts it the others wait, as long as they may."""
+    from acp_mpi.delegates import start
+
+    acp.init()
+    if acp.rank():
+        acp.recv(source=0)
+        with pytest.raises(TimeoutError, match="another rank of this node starts it"):
+            acp.delegate(timeout=0.05)
+        acp.send(None, dest=0)
+    else:
+        look = start.living_delegate
+
+        def slowly(node):
+            acp.send(None, dest=1)
+            acp.recv(source=1)
+            return look(node)
+
+        start.living_delegate = slowly
+    assert len(set(acp.allgather(the_delegate().rank))) == 1
+    acp.finalize()
+
+
+def test_one_rank_starts_it_and_the_others_wait_for_that(passes, folder):
+    passes([*launch.mpiexec(2), *launch.program(start_slowly, folder)])
+
+
 # What goes wrong --------------------------------------------------------------------------------
 
 
@@ -208,6 +269,10 @@ def meet_errors(folder):
     assert (into == 7.0).all()  # nothing was written before it was found out
     fails(d.save(Path(folder, "no", "x.npy"), array), FileNotFoundError, "x.npy")
     fails(d.save(Path(folder, "folder"), array), IsADirectoryError, "folder")
+    for look in ("test", "copied"):
+        request = d.save(Path(folder, "folder"), array, snapshot=False)
+        with pytest.raises(IsADirectoryError):
+            launch.until(getattr(request, look))
     fails(d.save(Path(folder, "good.npy", "x"), array), NotADirectoryError, "good.npy")
     part = Path(folder, "part.npy")
     d.save(part, array, at=0, shape=(30,)).wait(PATIENCE)
@@ -224,6 +289,8 @@ def meet_errors(folder):
     fails(d.call("os:nothing"), AttributeError, "nothing")
     fails(d.call("operator:truediv", 1, 0), ZeroDivisionError, "division")
     fails(d.call("operator:mul", b"x", 2_000_000), ValueError, "1048576 at most")
+    fails(d.call("growing:fail_oddly"), RuntimeError, "Odd: of no module")
+    fails(d.save(part, acp.register_memory(bytearray(8))), TypeError, "bytes have no type")
     fails(d.call("growing:Unreadable"), ValueError, "unreadable")
     fails(d.call("operator:not_", Unreadable()), ValueError, "unreadable")
     with pytest.raises(ValueError, match='is not "module:function"'):
@@ -271,6 +338,12 @@ def fill_it(folder):
         assert not os.listdir(folder)
         d.save(small, np.ones(1000)).wait(PATIENCE)
         small.unlink()
+    kept = Path(folder, "kept")
+    with pytest.raises(OSError, match=r"No space left.*kept"):
+        d.checkpoint(kept, {"x": np.ones(200_000)}, 1).wait(PATIENCE)
+    assert not os.listdir(kept)
+    d.checkpoint(kept, {"x": np.ones(1000)}, 2).wait(PATIENCE)
+    assert d.restore(kept, {"x": np.zeros(1000)}) == 2
     acp.finalize()
 
 

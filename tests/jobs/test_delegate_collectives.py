@@ -1,6 +1,7 @@
 """Collectives of a delegate: ranks bring together what they have, and go on meanwhile."""
 
 import functools
+import operator
 import os
 import pickle
 import re
@@ -177,10 +178,25 @@ def disagree():
             d.allreduce(one, "mean")
         with pytest.raises((AttributeError, pickle.PicklingError), match="pickle"):
             d.allreduce(one, lambda a, b: a)
+        fixed, memory = np.ones(1), acp.register_memory(bytearray(8))
+        fixed.flags.writeable = False
+        with pytest.raises(ValueError, match="the destination is read-only"):
+            d.allreduce(one, out=fixed)
+        with pytest.raises(TypeError, match="elements of type float64 and out of int64"):
+            d.allreduce(one, out=np.ones(1, int))
+        with pytest.raises(TypeError, match="sum of bytes; give an array"):
+            d.allreduce(memory)
+        with pytest.raises(TypeError, match="the result of bytes needs a place"):
+            d.gather(memory)
     else:
-        for _ in range(4):
+        for _ in range(7):
             with pytest.raises(acp.Error, match="allreduce: rank 0 has left it"):
                 d.allreduce(one).wait(PATIENCE)
+        with pytest.raises(acp.Error, match="gather: rank 0 has left it"):
+            d.gather(one).wait(PATIENCE)
+    for length in (1, 20):
+        with pytest.raises(IndexError):  # of the operation
+            d.allreduce(np.ones(length), operator.getitem).wait(PATIENCE)
     with pytest.raises(acp.RankError, match="not among"):
         d.allreduce(one, ranks=[1 - here])
     assert d.allreduce(one).wait(PATIENCE) == 2.0  # it is well

@@ -110,6 +110,35 @@ def test_a_kill_at_any_call_of_the_system_leaves_a_whole_file(tmp_path, key):
     assert at_each_call(lambda n: save(n, 1.0), lambda n: save(n, 2.0), look) >= 5
 
 
+def ask_and_die(folder):
+    import numpy as np
+
+    acp.init()
+    d = acp.delegate(start=False)
+    request = d.call("os:mkdir", str(Path(folder, "made")))
+    d.save(Path(folder, "late.npy"), np.zeros(10), after=request).copied(PATIENCE)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def outlive_one_that_had_asked(folder):
+    acp.init()
+    d, gate = the_delegate(), Path(folder, "gate")
+    slow = blocked(d, gate)  # which all other calls of functions wait for
+    (other,) = acp.spawn_group(newcomer(ask_and_die, folder), mpi=False).ranks
+    launch.until(lambda: acp.refresh() is not None and not acp.is_alive(other))
+    launch.until(lambda: d.statistics().pending == 1)
+    assert d.statistics().memory == 0
+    gate.touch()
+    slow.wait(PATIENCE)
+    d.call("os:getpid").wait(PATIENCE)
+    assert os.listdir(folder) == ["gate"]
+    acp.finalize()
+
+
+def test_what_a_rank_that_died_had_asked_for_is_forgotten(passes, folder):
+    passes(launch.program(outlive_one_that_had_asked, folder), {"ACP_MPI": "0"})
+
+
 def save_half_and_die(folder):
     acp.init()
     d = acp.delegate(start=False)

@@ -1,4 +1,4 @@
-"""A delegate saves and loads memory of a device."""
+"""A delegate saves, loads and brings together memory of a device."""
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -82,14 +82,52 @@ def save_behind_a_queue(d, queue, array, path):
     assert (np.load(path) == 3).all()
 
 
-@pytest.mark.parametrize("local", [False, True])
-@pytest.mark.parametrize("kind", ["far", "cuda", "opencl"])
-def test_memory_of_a_device_is_saved_and_loaded(passes, folder, kind, local):
+def bring_together(kind):
+    import numpy as np
+
+    acp.init()
+    d = the_delegate()
+    theirs, ours, _ = arrays_of(kind)
+    here, ranks = acp.rank(), acp.ranks()
+    for length in (5, 70_000):
+        given = [np.arange(length) + 10.0 * rank for rank in ranks]
+        mine, array, out = theirs(given[here]), ours(length), np.zeros(length)
+        assert d.allreduce(mine, out=array).wait(PATIENCE) is array
+        assert np.array_equal(array.get(), sum(given))
+        d.allreduce(array, out=array).wait(PATIENCE)
+        assert np.array_equal(array.get(), len(ranks) * sum(given))
+        d.allreduce(mine, "max", out=out).wait(PATIENCE)
+        assert np.array_equal(out, given[-1])
+        total = d.reduce(mine, root=0).wait(PATIENCE)
+        rows = d.gather(mine, 0).wait(PATIENCE)
+        if here == 0:
+            assert np.array_equal(total, sum(given))
+            assert np.array_equal(rows, given)
+        array.set(given[here])
+        assert d.bcast(array, ranks[-1]).wait(PATIENCE) is array
+        assert np.array_equal(array.get(), given[-1])
+    acp.sync()
+    acp.finalize()
+
+
+def needs(kind):
     if kind == "opencl":
         import opencl
 
         opencl.context()
     elif not shutil.which("gcc"):
         pytest.skip("gcc is missing")
+
+
+@pytest.mark.parametrize("kind", ["far", "cuda", "opencl"])
+def test_memory_of_devices_is_brought_together(passes, kind):
+    needs(kind)
+    passes([*launch.mpiexec(2), *launch.program(bring_together, kind)])
+
+
+@pytest.mark.parametrize("local", [False, True])
+@pytest.mark.parametrize("kind", ["far", "cuda", "opencl"])
+def test_memory_of_a_device_is_saved_and_loaded(passes, folder, kind, local):
+    needs(kind)
     program = launch.program(save_and_load_of_a_device, folder, kind, local)
     passes([*launch.mpiexec(2), *program])

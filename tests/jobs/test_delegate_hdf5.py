@@ -59,7 +59,8 @@ def save_and_load(folder):
     before = path.read_bytes()
     fails(d.load(path, some, key="none"), KeyError, "no dataset 'none'")
     fails(d.load(path, some, key="deep"), KeyError, "no dataset 'deep'")
-    fails(d.load(path, some, key="words"), TypeError, "words")
+    for into in (some, acp.register_memory(bytearray(8))):
+        fails(d.load(path, into, key="words"), TypeError, "words")
     fails(d.load(path, some, at=600, key="f8"), ValueError, "has 1000 elements")
     fails(d.load(path, some, key="big"), TypeError, "elements of >i4")
     fails(d.load(Path(folder, "none.h5"), some, key="f8"), FileNotFoundError, "none.h5")
