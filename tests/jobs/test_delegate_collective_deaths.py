@@ -6,6 +6,7 @@ import signal
 import launch
 import pytest
 from delegating import pid_of
+from dying import sync_before_the_end_of
 from growing import PATIENCE, newcomer
 
 import acp_mpi as acp
@@ -82,7 +83,7 @@ def lose_a_rank(victim, when):
     victim = int(victim)
     acp.init()
     here, others = acp.rank(), [rank for rank in range(3) if rank != victim]
-    acp.sync()
+    sync_before_the_end_of(victim)
     if here == victim and when == "early":
         die()
     d = acp.delegate(timeout=PATIENCE)
