@@ -195,19 +195,32 @@ def test_who_fails_is_named_and_not_those_that_its_loss_ends(start):
 
 
 def end_in_turn(*order):
-    """Leave the job and MPI, and end after the rank before this one in the order, with a code."""
+    """Leave the job and MPI, and end with a code, after the rank before this one in the order.
+
+    If that has failed it has been collected: macprun, held up, would hear of both at the same time.
+    """
     codes = {int(rank): int(code) for rank, code in (word.split(":") for word in order)}
     acp.init()
     rank, pids = acp.rank(), acp.allgather(os.getpid())
     turn = list(codes).index(rank)
-    before = os.pidfd_open(pids[list(codes)[turn - 1]]) if turn else None
+    other = list(codes)[turn - 1]
+    before = os.pidfd_open(pids[other]) if turn else None
     acp.sync()
     acp.finalize()
     if MPI := sys.modules.get("mpi4py.MPI"):
         MPI.Finalize()
     if before is not None:
         select.select([before], [], [])
+        launch.until(lambda: not codes[other] or is_collected(before))
     sys.exit(codes[rank])
+
+
+def is_collected(pidfd):
+    try:
+        signal.pidfd_send_signal(pidfd, 0)
+    except ProcessLookupError:
+        return True
+    return False
 
 
 def how_is_known():
