@@ -17,7 +17,7 @@ from acp_mpi.launch.macprun.plan import Group
 from acp_mpi.util import _system, processes
 
 _NOTICE = 2.0  # s in which a launcher notices that a rank has failed, and ends
-_TOGETHER = 0.1  # s between the end of a rank and its report, at most
+_TOGETHER = 0.5  # s between the end of a rank and its report, at most, on a busy machine
 _KILLED = range(129, 129 + 64)  # 128 and the signal: an exit code as shells and launchers have it
 _PIPE = 1 << 16  # bytes that fit into any pipe
 Pipe = tuple[IO[bytes], Stream, bool]
