@@ -1,9 +1,11 @@
 """Ctrl-C while a message is received, in whole jobs: nothing is lost, or written afterwards."""
 
+import contextlib
 import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import launch
 import pytest
@@ -126,31 +128,68 @@ def test_ctrl_c_while_bytes_are_brought_loses_nothing(without_mpi, road):
     assert [job.wait() for job in jobs] == [0, 0], "\n".join(job.output for job in jobs)
 
 
-def interrupt_where_there_is_too_little_room():
-    """Ctrl-C while a message comes for which the buffer is too short: the next receive is told."""
+def send_when_asked(data):
+    """Be rank 1, whose message comes while rank 0 has it stopped; return when it says so."""
+    acp.send(os.getpid(), 0, 2)
+    while acp.recv(source=0, tag=4):
+        acp.send(data, 0, 1)
+
+
+def receive_again_and_again(room, came, timeout=None):
+    """Receive from rank 1 until that is interrupted; add to `came` when one has come as a whole."""
+    while True:
+        with contextlib.suppress(acp.TruncationError):
+            acp.recv(room, 1, 1, timeout=timeout)
+        room[:] = bytes(len(room))
+        came.append(None)
+
+
+def stop_in_the_middle(sender, room, came):
+    """Stop rank 1 while its message comes into `room`, for which the main thread waits.
+
+    If this thread is held up before it is stopped, all has come: then once more.
+    """
     from acp_mpi.engine import _engine
     from acp_mpi.job.membership import DOING
 
+    def is_in_recv():
+        return DOING[_engine.doing(0)] == "is in recv"
+
+    while True:
+        launch.until(is_in_recv, limit=20.0)
+        before = len(came)
+        acp.send(True, 1, 4)
+        while not room[0] and len(came) == before:
+            os.sched_yield()
+        launch.freeze(sender)
+        launch.until(nobody_else_runs)  # what was on its way has come
+        if is_in_recv() and len(came) == before:
+            return
+        os.kill(sender, signal.SIGCONT)
+        launch.until(lambda before=before: len(came) > before)
+
+
+def nobody_else_runs():
+    """Return whether all threads of this process sleep but the one that asks."""
+    others = {*os.listdir("/proc/self/task")} - {str(threading.get_native_id())}
+    texts = [Path(f"/proc/self/task/{task}/stat").read_text() for task in others]
+    return all(text.rpartition(")")[2].split()[0] == "S" for text in texts)
+
+
+def interrupt_where_there_is_too_little_room():
+    """Ctrl-C while a message comes for which the buffer is too short: the next receive is told."""
     acp.init()
     acp.sync()
     size = 256 * MIB
     if acp.rank() == 1:
-        data = b"7" * size
-        acp.send(os.getpid(), 0, 2)
-        acp.recv(source=0, tag=4)
-        acp.send(data, 0, 1)
-        acp.recv(source=0, tag=3)
+        send_when_asked(b"7" * size)
         acp.finalize()
         return
     sender = acp.recv(source=1, tag=2)
-    room, pressed = bytearray(1000), threading.Event()
+    room, pressed, came = bytearray(1000), threading.Event(), []
 
     def press():
-        launch.until(lambda: DOING[_engine.doing(0)] == "is in recv", limit=20.0)
-        acp.send(None, 1, 4)
-        while not room[0]:
-            os.sched_yield()
-        launch.freeze(sender)  # the rest is on its way
+        stop_in_the_middle(sender, room, came)
         os.kill(os.getpid(), signal.SIGINT)
         pressed.wait()
         os.kill(sender, signal.SIGCONT)
@@ -163,12 +202,12 @@ def interrupt_where_there_is_too_little_room():
     thread = threading.Thread(target=press)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        acp.recv(room, 1, 1)
+        receive_again_and_again(room, came)
     thread.join()
     assert acp.iprobe(1, 1).size == size
     with pytest.raises(acp.TruncationError, match=f"{size} bytes .*1000 was interrupted"):
         acp.recv(source=1, tag=1)
-    acp.send(None, 1, 3)
+    acp.send(False, 1, 4)
     acp.finalize()
 
 
@@ -184,30 +223,20 @@ def interrupt_twice_while_bytes_come(seconds):
 
     The timeout, if there is one, is over before the first, when the message has met its receive.
     """
-    from acp_mpi.engine import _engine
-    from acp_mpi.job.membership import DOING
-
     acp.init()
     acp.sync()
     data = b"5" * (256 * MIB)
     if acp.rank() == 1:
-        acp.send(os.getpid(), 0, 2)
-        acp.recv(source=0, tag=4)
-        acp.send(data, 0, 1)
+        send_when_asked(data)
         acp.send("next", 0, 1)
-        acp.recv(source=0, tag=3)
         acp.finalize()
         return
     sender = acp.recv(source=1, tag=2)
-    room, presses, timeout = bytearray(len(data)), [], float(seconds) or None
+    room, presses, came, timeout = bytearray(len(data)), [], [], float(seconds) or None
 
     def press():
-        launch.until(lambda: DOING[_engine.doing(0)] == "is in recv", limit=20.0)
+        stop_in_the_middle(sender, room, came)
         end = time.monotonic() + float(seconds) + 0.1
-        acp.send(None, 1, 4)
-        while not room[0]:
-            os.sched_yield()
-        launch.freeze(sender)  # the rest is on its way
         launch.until(lambda: time.monotonic() > end)
         for count in (1, 2):
             os.kill(os.getpid(), signal.SIGINT)
@@ -221,16 +250,15 @@ def interrupt_twice_while_bytes_come(seconds):
     signal.signal(signal.SIGINT, on_signal)
     thread = threading.Thread(target=press)
     thread.start()
-    with pytest.raises(KeyboardInterrupt) as caught:  # noqa: PT012
-        acp.recv(room, 1, 1, timeout=timeout)
-        launch.until(lambda: False, limit=5.0)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        receive_again_and_again(room, came, timeout)
     room[:] = b"7" * len(room)
     thread.join()
     assert caught.value.args == (2,)
     assert acp.recv(source=1, tag=1, timeout=600) == data
+    acp.send(False, 1, 4)
     assert acp.recv(source=1, tag=1, timeout=600) == "next"
     assert room == b"7" * len(room)
-    acp.send(None, 1, 3)
     acp.finalize()
 
 
