@@ -66,11 +66,12 @@ def launcher(job):
 
 def ranks(job):
     """Return the ranks that a launcher has started."""
-    return [pid for pid in job.processes() if b"ACP_MPI=1" in _variables(pid)
+    return [pid for pid in job.processes() if b"ACP_MPI=1" in variables(pid)
             and launch.executable(pid).startswith("python")]  # fmt: skip
 
 
-def _variables(pid):
+def variables(pid):
+    """Return the environment of a process; [] if it is gone."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     return []

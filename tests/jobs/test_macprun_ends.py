@@ -22,6 +22,7 @@ from macprunning import (
     nothing_is_left,
     ranks,
     seen_segments,
+    variables,
     wait_for_ever,
 )
 
@@ -103,12 +104,12 @@ def _who_can_write_to_the_lifeline(job):
     (line,) = {
         word.rpartition(b":")[2].decode()
         for pid in job.processes()
-        for word in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        for word in variables(pid)
         if word.startswith(b"ACP_LIFELINE=")
     }
     found = set()
     for pid in job.processes():
-        for link in Path(f"/proc/{pid}/fd").iterdir():
+        for link in Path(f"/proc/{pid}/fd").glob("*"):
             with contextlib.suppress(OSError):  # closed meanwhile
                 if os.readlink(link) == f"pipe:[{line}]":
                     info = Path(f"/proc/{pid}/fdinfo/{link.name}").read_text()
