@@ -30,6 +30,8 @@ JOBS = [
     Job("third-party", "copies between two other hosts", 0, "rows.link_third_party", hosts=3),
     Job("third-party-crc", "the same without codes", 0, "rows.link_third_party", CRC, hosts=3),
     Job("beside", "an atomic beside a long copy", 0, "rows.link_beside", hosts=2),
+    Job("peers", "operations beside those of UCX", 0, "rows.link_peers", hosts=2),
+    Job("peers-crc", "the same without codes", 0, "rows.link_peers", CRC, hosts=2),
     Job("idle", "processor time of a job that does nothing", 0, "rows.idle", hosts=4),
     Job("window", "puts through the MPI window", 2, "rows.window", WINDOW, hosts=2),
 ]

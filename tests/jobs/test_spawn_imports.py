@@ -82,3 +82,13 @@ def test_openssl_is_loaded_where_something_is_encrypted_and_not_for_codes(passes
         pytest.skip("this system has no libcrypto")
     output = passes(macprun(alone(2, "two", libraries)), {"ACP_LINKS": links})
     assert output.count(f"libcrypto {links == 'encrypt'}") == 2
+
+
+def refused_without_openssl():
+    _engine.can_encrypt = bool  # no library is found
+    with pytest.raises(acp.Error, match="ACP_LINKS=encrypt takes OpenSSL, and neither"):
+        acp.init()
+
+
+def test_encryption_without_openssl_is_an_error_of_init(passes):
+    passes(launch.program(refused_without_openssl), {"ACP_LINKS": "encrypt"})
