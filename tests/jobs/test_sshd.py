@@ -10,6 +10,7 @@ from pathlib import Path
 
 import launch
 import pytest
+from macprunning import variables
 
 import acp_mpi as acp
 
@@ -102,7 +103,7 @@ def test_processes_are_started_over_a_real_sshd(ssh, passes, tmp_path):
 
 def _of_sshd(pid):
     """Return whether a process was started by way of an sshd."""
-    return b"SSH_CLIENT=" in Path(f"/proc/{pid}/environ").read_bytes()
+    return any(word.startswith(b"SSH_CLIENT=") for word in variables(pid))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
