@@ -43,12 +43,13 @@ static void test_calls_do_nothing(void)
     CHECK(finalize_skip(0) && call() == 0);
 }
 
-static _Atomic bool inside;
+static _Atomic bool entered, inside;
 
 static void *enter_and_leave(void *ignored)
 {
     CHECK(finalize_enter());
     atomic_store(&inside, true);
+    atomic_store(&entered, true);
     usleep(50000);
     atomic_store(&inside, false);
     finalize_leave();
@@ -66,7 +67,7 @@ static void finalize_beside_a_thread(void)
     pthread_t thread;
     CHECK(finalize_wait(real) && finalize_wait(real));
     CHECK(!pthread_create(&thread, NULL, enter_and_leave, NULL));
-    while (!atomic_load(&inside))
+    while (!atomic_load(&entered))
         sched_yield();
     CHECK(call() == 7 && !finalize_enter());
     CHECK(!pthread_join(thread, NULL));
