@@ -8,6 +8,7 @@ import stat
 import sys
 
 from acp_mpi.engine import _engine
+from acp_mpi.errors import Error
 
 PATIENCE = 60.0  # s for the end of Python without MPI, which takes long on a busy machine
 _READ = 1.0  # s for the readers of what was printed
@@ -23,9 +24,10 @@ def show(hook: Callable[..., Any], error: BaseException, where: str) -> None:
     """Have `hook` print an exception that was not caught, and `where` that was.
 
     Python's own prints many pieces, between which others could print; here they are one. Ctrl-C may
-    come at any place: its traceback ends in the program's line.
+    come at any place, and an `Error` says all by its text: such tracebacks end in the program's
+    line.
     """
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, (KeyboardInterrupt, Error)):
         _end_in_the_program(error.__traceback__)
     if where and where not in getattr(error, "__notes__", ()):
         error.add_note(where)

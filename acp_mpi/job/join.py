@@ -72,7 +72,10 @@ def mpi_group(comm: Any, settings: Settings) -> Alone | MpiGroup:
     use = settings.mpi
     if comm is not None:
         if use is False:
-            raise Error("init: a communicator was given, but ACP_MPI=0 forbids MPI")
+            raise Error(
+                "init: a communicator was given, but ACP_MPI=0 forbids MPI; macprun sets that for "
+                "a group without --mpi: give the group --mpi, or init no communicator"
+            )
         use = True
     if use is None:
         mpi = sys.modules.get("mpi4py.MPI")

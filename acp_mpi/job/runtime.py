@@ -109,10 +109,12 @@ def _begin(comm: Any, heap_size: int | None, starter_size: int | None) -> Sessio
         settings = config.load(os.environ, sys.argv, inherited=inherited)
         group = mpi_group(comm, settings)
         joined = join_job(group, settings, heap_size, starter_size)
-    except BaseException:
+    except BaseException as error:
         _count = 0
         os.environ.update(given)  # where to join, for another try
         sys.argv[:] = words
+        if isinstance(error, Error):  # it says all by its text
+            raise error.with_traceback(None) from error.__cause__
         raise
     finally:
         _beginning = False

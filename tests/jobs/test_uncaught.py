@@ -73,6 +73,31 @@ def wait_in_vain(name):
     WAITS[name]()  # here
 
 
+def refuse_a_rank():
+    acp.init()
+    acp.malloc(8, rank=99)  # here
+
+
+def test_an_error_of_the_library_ends_the_traceback_in_the_program(without_mpi):
+    for job in without_mpi(1, launch.program(refuse_a_rank)):
+        assert job.wait() == 1
+        assert re.search(r"# here\n[ ~^]*\n?acp_mpi.errors.RankError: malloc", job.output), (
+            job.output
+        )
+
+
+def begin_with_a_communicator():
+    os.environ["ACP_MPI"] = "0"
+    acp.init("a communicator")
+
+
+def test_an_error_of_init_shows_nothing_of_what_is_inside(without_mpi):
+    for job in without_mpi(1, launch.program(begin_with_a_communicator)):
+        assert job.wait() == 1
+        assert "give the group --mpi" in job.output
+        assert "in mpi_group" not in job.output
+
+
 @pytest.mark.parametrize("name", WAITS)
 def test_ctrl_c_in_a_wait_ends_the_traceback_in_the_program(without_mpi, name):
     first, second = without_mpi(2, launch.program(wait_in_vain, name))
