@@ -250,6 +250,10 @@ class Files:
     def _begin(self, path: str, part: Part, whole: tuple[int, ...] | None) -> File:
         if os.path.isdir(path):
             raise IsADirectoryError(21, os.strerror(21), path)
+        if os.path.exists(path) and not os.path.isfile(
+            path
+        ):  # what takes its place would remove it
+            raise ValueError(f"save: {path} is a device, a pipe or a socket; give a regular file")
         if part.key is None:
             return File(path, part, whole, None)
         datasets = self._datasets.get(path)

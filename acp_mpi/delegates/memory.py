@@ -68,6 +68,9 @@ def place_of(x: Any, function: str, *, write: bool) -> tuple[int, int, Any, tupl
         except acp.AddressError:
             pass
     if write or (array.flags.c_contiguous and array.flags.writeable):
+        if not array.flags.c_contiguous or not array.flags.writeable:
+            which = "writable" if array.flags.c_contiguous else "contiguous"
+            raise ValueError(f"{function}: the array is not {which}; give one that is, or a copy")
         key = acp.register_memory(array)
         return acp.query_ga(key), array.nbytes, kind, array.shape, key
     copy = acp.empty(array.shape, kind)

@@ -19,7 +19,7 @@ from acp_mpi.job.rendezvous.secret import job_id
 from acp_mpi.util import lifecycle, log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import SupportsIndex
 
     from acp_mpi.delegates.client import Delegate
@@ -50,16 +50,32 @@ def share_of(
     delegate: Delegate, folder: str, items: Mapping[str, Any], step: SupportsIndex
 ) -> Kept:
     """Return what this rank gives to a checkpoint."""
-    ranks, at = acp.ranks(), index(step)
+    ranks, at = acp.ranks(), _step_of(step)
     keep: list[Any] = []
     try:
-        given = [_given(name, x, keep) for name, x in items.items()]
+        given = [_given(name, x, keep) for name, x in _by_name(items, "checkpoint")]
     except BaseException:
         release(keep)
         raise
     number = _numbers[folder] = _numbers.get(folder, -1) + 1
     key = Key(job_id(membership.job().place.secret).hex(), number, at, len(ranks))
     return Kept(Share(key, _engine.rank(), _node(delegate, ranks), given), keep)
+
+
+def _step_of(step: SupportsIndex) -> int:
+    try:
+        return index(step)
+    except TypeError:
+        raise TypeError(f"checkpoint: step={step!r:.60} is not a whole number") from None
+
+
+def _by_name(items: Mapping[str, Any], function: str) -> Iterable[tuple[str, Any]]:
+    try:
+        return items.items()
+    except AttributeError:
+        raise TypeError(
+            f"{function}: items is {items!r:.60}; give a dict of arrays and containers by name"
+        ) from None
 
 
 def _given(name: str, x: Any, keep: list[Any]) -> Item:
@@ -111,7 +127,7 @@ class _Restore:
         self, at: Mapping[str, int], shape: Mapping[str, Sequence[int]]
     ) -> tuple[list[Key], int]:
         """Return what is there, and the number of the last checkpoint that this process gave."""
-        for name, x in self._items.items():
+        for name, x in _by_name(self._items, "restore"):
             self._wanted.append(_wanted(name, x, at, shape, self.keep))
         there = [Key(*each) for each in self._ask("wholes")]
         return there, _numbers.get(self._folder, -1)

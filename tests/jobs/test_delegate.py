@@ -274,6 +274,9 @@ def meet_errors(folder):
         with pytest.raises(IsADirectoryError):
             launch.until(getattr(request, look))
     fails(d.save(Path(folder, "good.npy", "x"), array), NotADirectoryError, "good.npy")
+    os.mkfifo(Path(folder, "pipe"))
+    fails(d.save(Path(folder, "pipe"), array), ValueError, "pipe is a device, a pipe or a socket")
+    Path(folder, "pipe").unlink()
     part = Path(folder, "part.npy")
     d.save(part, array, at=0, shape=(30,)).wait(PATIENCE)
     fails(d.save(part, array, at=5, shape=(30,)), ValueError, "overlap 0 to 10")
@@ -311,6 +314,9 @@ def meet_errors(folder):
     for kind, command in (
         (acp.ClosedError, lambda x: closed.save("x", x)),
         (TypeError, lambda x: d.save("x", x, shape=[None])),
+        (ValueError, lambda x: d.load(good, x[::2])),
+        (TypeError, lambda x: d.checkpoint(folder, {"one": x}, None)),
+        (TypeError, lambda x: d.checkpoint(folder, [x], 1)),
         (TypeError, lambda x: d.checkpoint(folder, {"one": x, "two": object()}, 1)),
         (ValueError, lambda x: d.load("x" * 2_000_000, x)),
     ):
