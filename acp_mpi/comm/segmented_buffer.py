@@ -58,7 +58,7 @@ class SegmentedBuffer(Generic[T]):
         _engine.demand("SegmentedBuffer")
         ends = _ends(to, source)
         sends = source is None
-        self.segments = _number(segments, "a number of segments")
+        self.segments = _number(segments, "SegmentedBuffer: a number of segments")
         size = place_of(buffer, "SegmentedBuffer", writable=not sends)[1]
         self._rows, self._step = _rows(buffer, self.segments, size)
         if not sends:

@@ -400,6 +400,10 @@ def test_wrong_arguments_are_named(pair):
     channel = pair(size=16)
     if channel is None:
         return
+    with pytest.raises(TypeError, match=r"select: one Channel is not a list .* recv\(\)"):
+        acp.select(channel, timeout=0.1)  # a list of it would wait for all that it brings
+    with pytest.raises(TypeError, match="Channel: 'nothing' is not a type of elements"):
+        acp.Channel(0, last, dtype="nothing")
     if channel.sends:
         access = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, "prot": mmap.PROT_READ}
         with mmap.mmap(-1, 1 << 39, **access) as huge, pytest.raises(ValueError, match="2\\*\\*39"):

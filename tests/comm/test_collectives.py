@@ -149,6 +149,16 @@ def test_a_function_sees_the_whole_array() -> None:
     assert np.array_equal(product, np.eye(40) * np.prod(np.arange(1.0, acp.procs() + 1)))
 
 
+@pytest.mark.parametrize("commutative", [True, False])
+def test_a_function_that_forgets_its_result_is_an_error(commutative: bool) -> None:
+    """NumPy would make None something that is not a number."""
+    if acp.procs() == 1:
+        return
+    with pytest.raises((TypeError, acp.Error), match=r"has returned None|has left"):
+        acp.allreduce(np.ones(3), lambda a, b: None, commutative=commutative)
+    acp.sync()
+
+
 def test_results_are_the_same_bits_each_time_and_everywhere() -> None:
     x = np.random.default_rng(acp.rank()).normal(size=5000)
     for count in (1, 5000):

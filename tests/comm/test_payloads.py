@@ -141,8 +141,9 @@ def test_a_long_object():
 
 
 def test_an_object_that_cannot_be_pickled_is_not_sent():
-    with pytest.raises((TypeError, AttributeError)):
+    with pytest.raises((TypeError, AttributeError)) as caught:
         acp.send(lambda: 1, right())
+    assert "send: this function cannot be pickled" in caught.value.__notes__[0]
     acp.sync()
     assert acp.iprobe() is None
 
@@ -159,8 +160,9 @@ def _refuse():
 def test_an_object_that_cannot_be_unpickled_is_an_error_of_its_receive():
     acp.send(Refuses(), right())
     acp.send("next", right())
-    with pytest.raises(ArithmeticError, match="not here"):
+    with pytest.raises(ArithmeticError, match="not here") as caught:
         acp.recv(source=left())
+    assert f"rank {left()} has sent a pickled object" in caught.value.__notes__[0]
     assert acp.recv(source=left()) == "next"
 
 

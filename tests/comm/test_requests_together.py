@@ -25,6 +25,8 @@ def test_waitany_wakes_for_a_collective():
     assert acp.waitany([message, total]) == (0, (rank - 1) % procs)
     with pytest.raises(ValueError, match="have been taken"):
         acp.waitany([message, total])
+    with pytest.raises(ValueError, match="waitany: there are no requests"):
+        acp.waitany([])
 
 
 @pytest.mark.parametrize("function", [acp.waitall, acp.waitany, acp.testall])

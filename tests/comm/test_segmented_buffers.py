@@ -251,7 +251,7 @@ def test_wrong_arguments_are_named(open_ends):
         (np.zeros(0), 1, "divisible"),
         (np.array(1.0), 1, "divisible"),
         (np.zeros((4, 4))[:, ::2], 2, "contiguous"),
-        (np.zeros(4), 0, "1 or more"),
+        (np.zeros(4), 0, "SegmentedBuffer: .* 1 or more"),
     ):
         with pytest.raises(ValueError, match=message):
             acp.SegmentedBuffer(buffer, segments, **other)

@@ -122,7 +122,10 @@ class Folder:
         if self._direct:
             self._combine(a, b, out=into)
         else:
-            into[...] = self._combine(a, b)
+            folded = self._combine(a, b)
+            if folded is None:  # NumPy would make it something that is not a number
+                raise TypeError("the operation has returned None; it returns what it has folded")
+            into[...] = folded
 
     def __call__(self, where: memoryview, left: memoryview, right: memoryview) -> None:
         """Fold what two pieces of memory hold into a third, which may be one of them."""

@@ -227,7 +227,7 @@ cdef class Channel:
                 if room is not None:
                     room.source, room.tag, room.size, room.note = self.peer, 0, p.rest, BYTES
                 if buffer is None:
-                    return self.elements.unpack(<const char *>p.data, p.rest)
+                    return self.elements.unpack(<const char *>p.data, p.rest, self.peer)
                 if p.data != view.buf:
                     copy_bytes(view.buf, p.data, min(p.rest, <uint64_t>view.len))
             finally:
@@ -254,7 +254,7 @@ cdef class Channel:
                 try:
                     if not whole:
                         p.data, p.rest = PyByteArray_AS_STRING(self.gathered), len(self.gathered)
-                    made = self.elements.unpack(<const char *>p.data, p.rest)
+                    made = self.elements.unpack(<const char *>p.data, p.rest, self.peer)
                 finally:
                     if whole:
                         acp_channel_release(self.end, p.number)

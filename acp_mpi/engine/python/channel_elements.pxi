@@ -29,7 +29,10 @@ cdef class Elements:
             self.kind = PICKLED
         elif dtype is not None:
             import numpy
-            self.dtype, self.kind = numpy.dtype(dtype), TYPED
+            try:
+                self.dtype, self.kind = numpy.dtype(dtype), TYPED
+            except (TypeError, ValueError) as error:
+                raise TypeError(f"Channel: {dtype!r:.60} is not a type of elements ({error}); use float, say") from None
             self.empty, self.frombuffer, self.uint8 = numpy.empty, numpy.frombuffer, numpy.uint8
             self.width = self.dtype.itemsize
             if self.dtype.hasobject or not 1 <= self.width <= bytes_of_slot:
@@ -44,7 +47,7 @@ cdef class Elements:
         # Fills the payload, and returns what keeps it.
         p.viewed = False
         if self.kind == PICKLED:
-            data = pickle_module().dumps(x, 5)
+            data = pickle_of(x, function)
             p.data, p.size = PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data)
             return data
         if self.kind == TYPED:
@@ -64,9 +67,9 @@ cdef class Elements:
             raise ValueError(f"{function}: {p.size} bytes, and a message has fewer than 2**39; send parts of it")
         return keeper
 
-    cdef object unpack(self, const char *data, uint64_t n):
+    cdef object unpack(self, const char *data, uint64_t n, int64_t sender):
         if self.kind == PICKLED:
-            return pickle_module().loads(raw_bytes_of(data, n))
+            return object_of(raw_bytes_of(data, n), sender)
         if self.kind == RAW:
             return raw_bytes_of(data, n)
         cdef Py_buffer view

@@ -116,6 +116,8 @@ def select(channels: Iterable[Channel], timeout: float | None = None) -> Channel
     A receive from it returns at once, or raises. An end whose sender has closed it is returned once and then left out;
     EndOfChannel when that is so for all. TimeoutError after `timeout` seconds.
     """
+    if isinstance(channels, Channel):  # a list of it would be all that it brings
+        raise TypeError("select: one Channel is not a list of them; its recv() waits for one")
     return selected(list(channels), None, nanoseconds(timeout, "select"))
 
 

@@ -117,8 +117,26 @@ cdef object refusal(str function, const acp_envelope *got, object buffer, object
                      "of its type, of bytes, or without one: it is still there")
 
 
+cdef bytes pickle_of(object x, str function):
+    try:
+        return pickle_module().dumps(x, 5)
+    except Exception as error:
+        error.add_note(f"{function}: this {type(x).__name__} cannot be pickled; give numbers, arrays, containers of them, "
+                       "and functions and classes by their names in a module")
+        raise
+
+
+cdef object object_of(object data, int64_t sender):
+    try:
+        return pickle_module().loads(data)
+    except Exception as error:
+        error.add_note(f"rank {sender} has sent a pickled object that cannot be made here; this process must find its class "
+                       "under the same name: define it in a module that both import")
+        raise
+
+
 cdef object object_payload(object x, payload *p, str function):
-    data = pickle_module().dumps(x, 5)
+    data = pickle_of(x, function)
     p.data, p.size, p.note = PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), OBJECT_NOTE
     need(function)
     return data
@@ -224,7 +242,7 @@ cdef object unpacked(const acp_envelope *got, const char *data, object header):
     cdef uint64_t kind = got.note & 15, n = got.size
     cdef Py_buffer view
     if kind == OBJECT_NOTE:
-        return pickle_module().loads(PyMemoryView_FromMemory(<char *>data, n, PyBUF_READ))
+        return object_of(PyMemoryView_FromMemory(<char *>data, n, PyBUF_READ), got.source)
     if kind == BYTES:
         return raw_bytes_of(data, n)
     if kind == ARRAY:
