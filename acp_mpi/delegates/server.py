@@ -99,13 +99,13 @@ class Server:
         one = Given(client, number, said[:end], said[end:])
         with self._changed:
             if one.data and self._short_folds.take(one):
-                self._commands += self._short_folds.finish()
+                self._commands += self._short_folds.finish(one)
                 return
             self._settle()
         self._fold(one)
 
     def _settle(self) -> None:
-        """Have the short fold to which ranks come be a meeting: something else has come."""
+        """Have the short folds to which ranks come be meetings: something else has come."""
         with self._changed:
             for one in self._short_folds.leave():
                 self._fold(one)

@@ -1,11 +1,12 @@
 """Planned folds of short arrays, as most of those are: calls as before, perhaps with other bytes.
 
-Of the one to which ranks come there is no more than these bytes, as long as all that comes belongs
-to it. With anything else it becomes a meeting.
+Of those to which ranks come there are no more than these bytes, as long as all that comes is of the
+same kind. With anything else they become meetings.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from acp_mpi.comm.collectives.operations import operation_of
@@ -43,34 +44,35 @@ class _Kind:
         )
         self._fold, self._nbytes = folder.fold, call.nbytes
 
-    def fold(self, come: dict[int, Given]) -> bytes:
+    def fold(self, come: list[Given]) -> bytes:
         """Return the result, folded in the order of the ranks."""
-        self._memory[:] = b"".join([come[place].data for place in range(len(come))])
+        self._memory[:] = b"".join([one.data for one in come])
         for other in self._others:
             self._fold(self._first, self._first, other)
         return bytes(self._memory[: self._nbytes])
 
 
 class ShortFolds:
-    """The one to which ranks come. With the lock of the server."""
+    """Those of one kind to which ranks come. With the lock of the server."""
 
     def __init__(self, meetings: Meetings) -> None:
         self._meetings = meetings
         self._kinds: dict[Call, _Kind] = {}
         self._plans: dict[bytes, tuple[_Kind, int]] = {}
-        self._come: dict[int, Given] = {}  # by the place of the rank
+        self._come: list[deque[Given]] = []  # by the place of the rank, which may be ahead
         self._kind: _Kind | None = None  # of these
 
     def take(self, one: Given) -> bool:
-        """Take a rank in; return whether it belongs to this fold."""
+        """Take a rank in; return whether it comes to a fold of this kind."""
         kind, me = self._plans.get(one.plan) or self._learn(one.plan)
-        if self._come:
-            if kind is not self._kind or me in self._come:
+        if any(self._come):
+            if kind is not self._kind:
                 return False
         elif self._meetings.begun(kind.ranks) or first_dead(kind.ranks) is not None:
             return False
-        self._kind = kind
-        self._come[me] = one
+        elif kind is not self._kind:
+            self._kind, self._come = kind, [deque() for _ in kind.ranks]
+        self._come[me].append(one)
         return True
 
     def _learn(self, plan: bytes) -> tuple[_Kind, int]:
@@ -85,21 +87,24 @@ class ShortFolds:
         known = self._plans[plan] = kind, call.me
         return known
 
-    def finish(self) -> int:
+    def finish(self, last: Given) -> int:
         """Fold, and answer, if all have come, the last, which is awake, first; return how many."""
-        if self._kind is None or len(self._come) < len(self._kind.ranks):
+        if self._kind is None or not all(self._come):
             return 0
+        come = [ahead.popleft() for ahead in self._come]
         answer: object
         try:
-            kind, answer = FOLDED, self._kind.fold(self._come)
+            kind, answer = FOLDED, self._kind.fold(come)
         except BaseException as error:
             kind, answer = FAILED, portable(error)
-        come = self.leave()
-        for one in reversed(come):
-            one.client.answer(one.number, kind, answer)
+        last.client.answer(last.number, kind, answer)
+        for one in come:
+            if one is not last:
+                one.client.answer(one.number, kind, answer)
         return len(come)
 
     def leave(self) -> list[Given]:
-        """Return what has come, in the order of coming, and forget it."""
-        come, self._come = self._come, {}
-        return list(come.values())
+        """Return what has come, of each rank in the order of coming, and forget it."""
+        come = [one for ahead in self._come for one in ahead]
+        self._come, self._kind = [], None
+        return come
