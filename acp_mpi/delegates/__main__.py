@@ -13,7 +13,7 @@ from typing import Any
 
 import acp_mpi as acp
 from acp_mpi.delegates.ends import Ends
-from acp_mpi.delegates.frames import COMMAND, FAILED, SHORT_FOLD, TAG, frames, portable
+from acp_mpi.delegates.frames import COMMAND, FAILED, SHORT_FOLD, TAG, portable
 from acp_mpi.delegates.nodes import is_of_other_node
 from acp_mpi.delegates.server import Server
 from acp_mpi.engine import _engine
@@ -29,9 +29,8 @@ class Client(Ends):
 
     def answer(self, number: int, kind: int, x: Any) -> None:
         """Send an answer; the rank may be gone."""
-        data = frames(number, kind, x)
         with contextlib.suppress(acp.Error):
-            self.say(data)
+            self.say(number, kind, x)
 
 
 class Reception(threading.Thread):

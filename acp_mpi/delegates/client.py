@@ -8,8 +8,10 @@ from operator import index
 from typing import TYPE_CHECKING, Any, Self
 
 from acp_mpi.delegates import collectives
+from acp_mpi.delegates.frames import COMMAND, SHORT_FOLD
 from acp_mpi.delegates.lines import Channels, Line, Threads
 from acp_mpi.delegates.memory import Part, place_of, release
+from acp_mpi.delegates.requests import DelegateRequest, filled
 from acp_mpi.delegates.start import rank_of_delegate
 from acp_mpi.engine import _engine
 from acp_mpi.errors import ClosedError
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
     from acp_mpi.comm.collectives.signatures import Op
     from acp_mpi.delegates.collectives import How
-    from acp_mpi.delegates.requests import DelegateRequest
     from acp_mpi.delegates.ring import DelegateRing
     from acp_mpi.job.join import Group
 
@@ -246,7 +247,7 @@ class Delegate:
             plan, out = self._collectives.known_fold("allreduce", x, op, out)
             if plan and not self._closed:
                 given = x.tobytes() if x.nbytes <= collectives.SHORT else b""
-                return self._line.fold("allreduce", plan, given, (x, out))
+                return self._line.begin(SHORT_FOLD, plan + given, "allreduce", (x, out), filled)
         return self._collectives.begin(
             "allreduce", lambda made: collectives.fold(made, x, op, out), **how
         )
@@ -286,7 +287,8 @@ class Delegate:
         if self._closed:
             release(keep)
             self._demand(name)
-        return self._line.begin(name, text, arguments, after, keep, finish)
+        what = name, None if after is None else after._number, arguments
+        return self._line.begin(COMMAND, what, text, keep, finish)
 
     def _demand(self, function: str) -> None:
         if self._closed:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import acp_mpi as acp
-from acp_mpi.delegates.frames import SIZE, SLOTS, Listener
+from acp_mpi.delegates.frames import SIZE, SLOTS, Listener, frames
 from acp_mpi.engine import _engine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class Ends:
@@ -24,16 +20,14 @@ class Ends:
         self._frame = bytearray(SIZE)
         self.coming: acp.Request[Any] | None = None  # of the next frame, where others wait for it
         self._listener = Listener()
-        self._turn = threading.Lock()
 
-    def say(self, data: Iterable[bytes]) -> None:
-        """Send frames, with none of another thread between them; wait for nobody."""
-        with self._turn:
-            for frame in data:
-                try:
-                    self.there.send(frame, timeout=0)
-                except TimeoutError:  # no room: the other end is busy, or stopped
-                    self.there.isend(frame)
+    def say(self, number: int, kind: int, x: Any) -> None:
+        """Send what is said about command `number`; wait for nobody."""
+        for frame in frames(number, kind, x):
+            try:
+                self.there.send(frame, timeout=0)
+            except TimeoutError:  # no room: the other end is busy, or stopped
+                self.there.isend(frame)
 
     def expect(self) -> acp.Request[Any]:
         """Return a request of the next frame."""

@@ -46,11 +46,10 @@ def plan_of(call: tuple[object, ...], nbytes: int) -> bytes:
 
 
 class Listener:
-    """Puts frames together."""
+    """Puts frames together; those of several threads may come in turns."""
 
     def __init__(self) -> None:
-        self._pieces: list[bytes | bytearray] = []
-        self._number = 0  # whose they are: what Ctrl-C cut short has no end
+        self._pieces: dict[int, list[bytes | bytearray]] = {}  # by the number
 
     def hear(self, frame: bytes | bytearray) -> tuple[int, int, Any] | None:
         """Return (number, kind, what was said) with its last frame; FAILED and why it is none."""
@@ -58,13 +57,11 @@ class Listener:
         data = frame[_HEAD.size : _HEAD.size + size]
         if kind >= SHORT_FOLD:
             return number, kind, bytes(data)
-        if number != self._number:
-            self._number, self._pieces = number, []
         if kind == MORE:
-            self._pieces.append(data)
+            self._pieces.setdefault(number, []).append(data)
             return None
         if self._pieces:
-            data, self._pieces = b"".join([*self._pieces, data]), []
+            data = b"".join([*self._pieces.pop(number, ()), data])
         try:
             return number, kind, pickle.loads(data) if data else None
         except Exception as error:  # of a class of the program

@@ -12,16 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import acp_mpi as acp
 from acp_mpi.delegates.ends import Ends
-from acp_mpi.delegates.frames import (
-    COMMAND,
-    COPIED,
-    FAILED,
-    RING_BITS,
-    SHORT_FOLD,
-    TAG,
-    frames,
-)  # fmt: skip
-from acp_mpi.delegates.requests import DelegateRequest, filled
+from acp_mpi.delegates.frames import COMMAND, COPIED, FAILED, RING_BITS, SHORT_FOLD, TAG
+from acp_mpi.delegates.requests import DelegateRequest
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error, PeerLostError
 
@@ -40,7 +32,8 @@ class Line:
     rank: int | None = None
     prepares = False  # commands are noted for a kernel, not sent
 
-    def __init__(self) -> None:
+    def __init__(self, say: Callable[[int, int, Any], None]) -> None:
+        self._say = say
         self._changed = threading.Condition()
         self._sleepers = 0  # threads that wait for that
         self._numbers = itertools.count()
@@ -58,25 +51,15 @@ class Line:
 
     def begin(
         self,
-        name: str,
+        kind: int,
+        what: Any,
         text: str,
-        arguments: Any,
-        after: DelegateRequest | None,
-        keep: Any,
-        finish: Callable[[Any, Any], Any] | None,
+        keep: Any = None,
+        finish: Callable[[Any, Any], Any] | None = None,
     ) -> DelegateRequest:
-        """Send a command; what cannot be sent keeps nothing."""
-        request = DelegateRequest(self, next(self._numbers), text, keep, finish)
-        what = name, None if after is None else after._number, arguments
-        return self._begun(request, COMMAND, what)
-
-    def fold(self, kind: str, plan: bytes, given: bytes, arrays: Any) -> DelegateRequest:
-        """Send a fold that is planned; the result goes to the second of `arrays`."""
-        request = DelegateRequest(self, next(self._numbers), kind, arrays, filled)
-        return self._begun(request, SHORT_FOLD, plan + given)
-
-    def _begun(self, request: DelegateRequest, kind: int, what: Any) -> DelegateRequest:
-        number = request._number
+        """Say `what`, a command or a planned fold; what cannot be sent keeps nothing."""
+        number = next(self._numbers)
+        request = DelegateRequest(self, number, text, keep, finish)
         try:
             if self.loss is not None:
                 raise self.loss
@@ -111,14 +94,11 @@ class Line:
         if not timeout or (self._question is not None and not self._question._over):
             return ""  # it does not answer
         with contextlib.suppress(Error):
-            self._question = question = self.begin("about", "about", (number,), None, None, None)
+            self._question = question = self.begin(COMMAND, ("about", None, (number,)), "about")
             question._claimed = True
             if self.wait(lambda: question._over, min(timeout, 1.0)) and question._result:
                 return f", {question._result}"
         return ""
-
-    def _say(self, number: int, kind: int, x: Any) -> None:
-        raise NotImplementedError
 
     def _await_answer(self, left: float | None) -> bool:
         """Wait for any answer, with the lock; return whether one may have come in time."""
@@ -171,9 +151,9 @@ class Channels(Line):
     """To a process. Whichever thread waits first takes the answers in for all."""
 
     def __init__(self, rank: int) -> None:
-        super().__init__()
-        self.rank = rank
         self._ends = Ends(rank)
+        super().__init__(self._ends.say)
+        self.rank = rank
         self._reads = self._shared = False
         acp.send((_engine.rank(), list(map(os.path.abspath, sys.path))), dest=rank, tag=TAG)
 
@@ -187,9 +167,6 @@ class Channels(Line):
                     self._say(next(self._numbers), COMMAND, ("ping", None, ()))
                 self._sleep()
             return self._ends.expect()
-
-    def _say(self, number: int, kind: int, x: Any) -> None:
-        self._ends.say(frames(number, kind, x))
 
     def _await_answer(self, left: float | None) -> bool:
         if self._reads:
@@ -231,10 +208,10 @@ class Threads(Line):
     def __init__(self, memory: int) -> None:
         from acp_mpi.delegates.server import Server
 
-        super().__init__()
+        super().__init__(self._take)
         self._server = Server(memory)
 
-    def _say(self, number: int, kind: int, x: Any) -> None:
+    def _take(self, number: int, kind: int, x: Any) -> None:
         take = self._server.fold if kind == SHORT_FOLD else self._server.command
         take(self, number, x)
 

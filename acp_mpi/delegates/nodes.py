@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import acp_mpi as acp
-from acp_mpi.delegates.frames import COMMAND, DONE, FAILED, TAG, frames
+from acp_mpi.delegates.frames import COMMAND, DONE, FAILED, TAG
 from acp_mpi.delegates.meetings import first_dead, lost
 from acp_mpi.delegates.start import living_delegate, node_of
 from acp_mpi.engine import _engine
@@ -120,7 +120,7 @@ class Nodes:
     def _say(self, folder: Ends, away: _Away, name: str, *arguments: Any) -> None:
         number = 2 * next(self._numbers) + (_engine.rank() > folder.rank)  # it has the other ones
         self._sent[folder, number] = away
-        folder.say(frames(number, COMMAND, (name, None, arguments)))
+        folder.say(number, COMMAND, (name, None, arguments))
 
     def watch(self, ranks: Iterable[int]) -> None:
         """Have this process notice the death of ranks that it has nothing else to do with."""
@@ -195,4 +195,4 @@ def is_of_other_node(rank: int) -> bool:
 
 def _tell(other: Ends, name: str, *arguments: Any) -> None:
     with contextlib.suppress(acp.Error):  # its end is told by its channel
-        other.say(frames(0, COMMAND, (name, None, arguments)))
+        other.say(0, COMMAND, (name, None, arguments))

@@ -48,7 +48,6 @@ class DelegateRequest(acp.Request[Any]):
         self._line, self._number, self._text, self._keep = line, number, text, keep
         self._finish = finish  # makes the result of what was kept and the answer
         self._copied = self._over = self._claimed = False
-        self._result: Any = None
         self._error: BaseException | None = None
 
     @property

@@ -7,7 +7,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, ParamSpec, Self
 
 import acp_mpi as acp
-from acp_mpi.delegates.frames import FAILED, FIRED, RING_BITS
+from acp_mpi.delegates.frames import COMMAND, FAILED, FIRED, RING_BITS
 from acp_mpi.delegates.lines import Line
 from acp_mpi.delegates.memory import release
 from acp_mpi.delegates.requests import DelegateRequest
@@ -35,11 +35,11 @@ class _Notes(Line):
     prepares = True
 
     def __init__(self, rank: int | None) -> None:
-        super().__init__()
+        super().__init__(self._note)
         self.rank = rank
         self.said: tuple[Any, ...] = ()
 
-    def _say(self, number: int, kind: int, x: Any) -> None:
+    def _note(self, number: int, kind: int, x: Any) -> None:
         if x[1] is not None:
             raise ValueError("ring: a command of a ring follows nothing; leave after= out")
         self.said = x
@@ -77,8 +77,8 @@ class DelegateRing:
         self._ask("open", acp.query_ga(self.slots), count)
 
     def _ask(self, what: str, *arguments: Any) -> Any:
-        said = what, self._base, *arguments
-        return self._line.begin("ring", f"ring: {what}", said, None, None, None).wait()
+        said = "ring", None, (what, self._base, *arguments)
+        return self._line.begin(COMMAND, said, f"ring: {what}").wait()
 
     @property
     def armed(self) -> bool:
