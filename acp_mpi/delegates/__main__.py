@@ -67,8 +67,8 @@ class Reception(threading.Thread):
             try:
                 if not self._clients:
                     _engine.wait_any("delegate", [door], [])
-                elif channel := _engine.select_or([*self._clients], door):
-                    self._hear(self._clients[channel])
+                elif (channel := _engine.select_or([*self._clients], door)) and not door.done:
+                    self._hear(self._clients[channel])  # of others only when no rank comes again
             except acp.PeerLostError:  # its channel tells whose death it was
                 self._refresh()
 

@@ -95,9 +95,9 @@ class _Generation:
 class Checkpoints:
     """The generations that ranks of this delegate give their shares of."""
 
-    def __init__(self) -> None:
+    def __init__(self, gone: Mapping[int, str]) -> None:
         self._open: dict[tuple[str, int], _Generation] = {}
-        self.gone: dict[int, str] = {}  # ranks that give no more, and why
+        self._gone = gone  # ranks that give no more, and why
 
     def save(self, job: object, folder: str, share: Share, data: Data) -> list[Outcome]:
         """Write a share; return the jobs that are over with it, and their errors."""
@@ -114,7 +114,7 @@ class Checkpoints:
             later = max((number for number, _ in others), default=-1)
             if len(generation.given) == 1 and later > share.key.number:
                 raise _apart(share, later)
-            generation.write(share, data, self.gone)
+            generation.write(share, data, self._gone)
             if len(generation.given) == len(share.node):
                 generation.finish()
                 prune(folder, share.key.job)

@@ -12,6 +12,8 @@ from acp_mpi.delegates import checkpoints, files, generations
 from acp_mpi.delegates.frames import COPIED, DONE, FAILED, portable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from acp_mpi.delegates.generations import Item, Key, Share
     from acp_mpi.delegates.job import Client, Job
     from acp_mpi.delegates.server import Server
@@ -22,10 +24,10 @@ WAITS = object()  # in place of a result: for other ranks
 class Commands:
     """A method for each command that a thread works on; the server has their order."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, gone: Mapping[int, str]) -> None:
         self._server = server
         self.files = files.Files()
-        self.checkpoints = checkpoints.Checkpoints()
+        self.checkpoints = checkpoints.Checkpoints(gone)
         self._counting = threading.Lock()
         self.read = self.written = 0  # bytes
 

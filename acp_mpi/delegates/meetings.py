@@ -17,7 +17,7 @@ from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError, AstrayError, AstrayTypeError, Error, PeerLostError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from acp_mpi.comm.collectives.operations import Operation
     from acp_mpi.delegates.job import Job
@@ -141,23 +141,31 @@ class _Series:
 
 
 class Meetings:
-    """All of a delegate that are under way."""
+    """All of a delegate that are under way. `gone`: ranks of which no more comes, and why."""
 
-    def __init__(self) -> None:
+    def __init__(self, gone: Mapping[int, str]) -> None:
+        self._gone = gone
         self._series: dict[tuple[int, ...], _Series] = {}
 
     def take(self, job: Job, call: Call) -> Meeting:
         """Return the collective to which a call belongs; its `failed` says why it is none."""
-        dead = first_dead(call.ranks)
-        if dead is not None:
+        if absent := self.absent(call.ranks):
             meeting = Meeting(call.ranks)
             meeting.jobs[call.me] = job
-            meeting.failed = lost(call.kind, f"rank {dead}", "has died")
+            meeting.failed = lost(call.kind, *absent)
             return meeting
         series = self._series.get(call.ranks)
         if series is None:
             series = self._series[call.ranks] = _Series(len(call.ranks))
         return series.take(job, call)
+
+    def absent(self, ranks: tuple[int, ...]) -> tuple[str, str] | None:
+        """Return one of them that does not come, and why."""
+        rank = next((rank for rank in self._gone if rank in ranks), None)
+        if rank is not None:
+            return f"rank {rank}", self._gone[rank]
+        dead = first_dead(ranks)
+        return None if dead is None else (f"rank {dead}", "has died")
 
     def begun(self, ranks: tuple[int, ...]) -> bool:
         """Return whether some of these ranks have come to one, and others have not."""

@@ -45,14 +45,15 @@ class Server:
         self._spares = Spares(memory)
         self._changed = threading.RLock()
         self._come = {lane: threading.Condition(self._changed) for lane in _LANES}
-        self._meetings = Meetings()
+        self._gone: dict[int, str] = {}  # ranks of this node that come no more, and why
+        self._meetings = Meetings(self._gone)
         self._short_folds = ShortFolds(self._meetings)
         self.nodes = Nodes(self.end)
         self._gates: dict[tuple[Client, int], Job] = {}  # of calls of other nodes that are held
         self._lanes: dict[str, deque[Any]] = {lane: deque() for lane in _LANES}
         self._jobs: dict[tuple[Client, int], Job] = {}
         self._last: dict[str, Job] = {}  # of a path
-        self._do = Commands(self)
+        self._do = Commands(self, self._gone)
         self._rings = Rings(self.command)
         self._ending = False
         self._commands = 0
@@ -113,10 +114,11 @@ class Server:
     def _fold(self, one: Given) -> None:
         job = Job(one.client, one.number, "meet", ())
         job.given = one.data or None
-        self._come_to(job, planned(one.plan), None)
+        self._take_meet(job, None, *planned(one.plan))
 
     def _take_meet(self, job: Job, after: int | None, *call: Any) -> None:
-        self._come_to(job, Call(*call), after)
+        self._note(job, after)
+        self._join(job, Call(*call))
 
     def _take_across(self, job: Job, after: int | None, *call: Any) -> None:
         """Take in a call of a collective of ranks on several nodes."""
@@ -169,10 +171,6 @@ class Server:
 
     def _take_gone(self, job: Job, _: None, rank: int, why: str) -> None:
         self.lose(rank, why)
-
-    def _come_to(self, job: Job, call: Call, after: int | None) -> None:
-        self._note(job, after)
-        self._join(job, call)
 
     def _note(self, job: Job, after: int | None) -> None:
         with self._changed:
@@ -361,13 +359,15 @@ class Server:
 
     def meet(self, rank: int) -> None:
         """Note that a rank may give commands, again perhaps."""
-        self._do.checkpoints.gone.pop(rank, None)
+        with self._changed:
+            self._gone.pop(rank, None)
 
     def lose(self, rank: int, why: str) -> None:
         """Give up collectives and checkpoints that others wait for a rank in."""
         self._settle()
-        self._do.checkpoints.gone[rank] = why
         with self._changed:
+            if node_of(rank) == node_of(_engine.rank()):
+                self._gone.setdefault(rank, why)
             meetings = list(self._meetings.lose(rank, why))
             folders = {job.path for job in self._jobs.values() if job.name == "checkpoint"}
         for meeting in meetings:

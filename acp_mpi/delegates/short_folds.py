@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from acp_mpi.comm.collectives.operations import operation_of
 from acp_mpi.delegates.frames import FAILED, FOLDED, portable
-from acp_mpi.delegates.meetings import Call, Meetings, first_dead, planned
+from acp_mpi.delegates.meetings import Call, Meetings, planned
 
 if TYPE_CHECKING:
     from acp_mpi.delegates.job import Client
@@ -68,7 +68,7 @@ class ShortFolds:
         if any(self._come):
             if kind is not self._kind:
                 return False
-        elif self._meetings.begun(kind.ranks) or first_dead(kind.ranks) is not None:
+        elif self._meetings.begun(kind.ranks) or self._meetings.absent(kind.ranks):
             return False
         elif kind is not self._kind:
             self._kind, self._come = kind, [deque() for _ in kind.ranks]

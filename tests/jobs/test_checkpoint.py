@@ -300,7 +300,7 @@ def test_a_kill_at_any_call_of_the_system_leaves_the_last_one_whole(tmp_path):
 
     def save(n, job, number, step):
         share, data = given(job * 32, number, step)
-        ((_, error),) = Checkpoints().save(None, str(tmp_path / str(n)), share, data)
+        ((_, error),) = Checkpoints({}).save(None, str(tmp_path / str(n)), share, data)
         assert error is None
 
     def two_steps(n):

@@ -175,6 +175,18 @@ def test_several_ranks_write_one_file(start, folder, launcher):
     assert sorted(path.name for path in folder.iterdir()) == ["0.npy", "1.npy", "2.npy"]
 
 
+def test_frames_of_several_threads_may_come_in_turns():
+    from acp_mpi.delegates.frames import COMMAND, Listener, frames
+
+    said = [(number, COMMAND, [bytes([number])] * 1000 * number) for number in range(3)]
+    listener, heard, left = Listener(), [], [list(frames(*each)) for each in said]
+    while any(left):
+        for some in left:
+            if some and (whole := listener.hear(some.pop(0))):
+                heard.append(whole)
+    assert heard == said
+
+
 def test_parts_that_come_together_are_flushed_together(monkeypatch, tmp_path):
     import numpy as np
 

@@ -40,6 +40,37 @@ def test_the_others_learn_that_a_member_has_gone(passes):
     passes(launch.program(outlive_a_member), {"ACP_MPI": "0"})
 
 
+def close_and_come_again():
+    acp.init()
+    for _ in range(2):
+        d = acp.delegate(start=False)
+        acp.send(None, dest=0)
+        assert d.allreduce(1.0, ranks=[0, acp.rank()]).wait(PATIENCE) == 2.0
+        d.close()
+        acp.send(None, dest=0)
+        acp.recv(source=0)
+    acp.finalize()
+
+
+def do_without_a_member():
+    acp.init()
+    d = acp.delegate(timeout=PATIENCE)
+    (other,) = acp.spawn_group(newcomer(close_and_come_again), mpi=False).ranks
+    for _ in range(2):
+        acp.recv(source=other)
+        assert d.allreduce(1.0, ranks=[0, other]).wait(PATIENCE) == 2.0
+        acp.recv(source=other)
+        for _ in range(2):
+            with pytest.raises(acp.PeerLostError, match=f"rank {other}, .* has closed"):
+                d.barrier(ranks=[0, other]).wait(PATIENCE)
+        acp.send(None, dest=other)
+    acp.finalize()
+
+
+def test_nobody_waits_for_a_member_that_has_closed_its_delegate(passes):
+    passes(launch.program(do_without_a_member), {"ACP_MPI": "0"})
+
+
 def outlive_the_first():
     import numpy as np
 
