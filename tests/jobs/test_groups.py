@@ -285,13 +285,17 @@ def come_as_others(protocol):
         assert acp.procs() == 2
 
 
-def test_a_group_of_another_version_is_refused(start, meeting, all_pass):
+def test_a_group_of_another_version_is_refused(start, tmp_path, all_pass):
     from acp_mpi.job.rendezvous import handshake
 
-    place = meeting({"first": 1, "second": 1}) | {"ACP_MPI": "0"}
-    first = start(launch.program(join_and_leave), place | {"ACP_GROUP": "first"})
-    program = launch.program(come_as_others, handshake.VERSION)
-    all_pass({"first": [first], "second": [start(program, place | {"ACP_GROUP": "second"})]})
+    path = tmp_path / "secret"
+    with Server(secret.create(path), {"first": 1, "second": 1}) as server:
+        place = {"ACP_RENDEZVOUS": server.address, "ACP_SECRET_FILE": str(path), "ACP_MPI": "0"}
+        first = start(launch.program(join_and_leave), place | {"ACP_GROUP": "first"})
+        launch.until(lambda: server.arrivals()[0].complete, first)  # whoever is second is refused
+        program = launch.program(come_as_others, handshake.VERSION)
+        second = start(program, place | {"ACP_GROUP": "second"})
+        all_pass({"first": [first], "second": [second]})
 
 
 def join_and_leave():
