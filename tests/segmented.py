@@ -1,4 +1,4 @@
-"""What tests of segmented buffers share: ends of rank 0 and of the last rank."""
+"""What tests of channels and segmented buffers share: ends of rank 0 and of the last rank."""
 
 import itertools
 import os

@@ -1,4 +1,4 @@
-"""What tests share that compare with MPI, and those of segmented buffers."""
+"""What tests share that compare with MPI, and those of channels and segmented buffers."""
 
 from typing import Any
 
@@ -39,4 +39,24 @@ def open_ends() -> Any:
     acp.sync()
     for end in opened:
         end.close()
+    acp.sync()
+
+
+@pytest.fixture
+def pair() -> Any:
+    """Open channels between rank 0 and the last rank, there and back; None on other ranks."""
+    acp.sync()
+    opened = []
+    last = acp.procs() - 1
+
+    def make(back=False, **arguments):
+        sender, receiver = (last, 0) if back else (0, last)
+        if not last or acp.rank() not in (sender, receiver):
+            return None
+        opened.append(acp.Channel(sender, receiver, **arguments))
+        return opened[-1]
+
+    yield make
+    for channel in opened:
+        channel.close()
     acp.sync()
