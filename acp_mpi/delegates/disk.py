@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import os
-import threading
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError
@@ -88,7 +88,7 @@ def let_go(descriptors: list[int]) -> None:
     if not descriptors:
         return
     try:
-        threading.Thread(target=close, daemon=True).start()
+        _thread.start_new_thread(close, ())  # which nobody waits for, as `Thread.start` does
     except RuntimeError:  # the system has no thread left
         close()
 

@@ -1,5 +1,6 @@
 """Files of a delegate that take the place of others."""
 
+import _thread
 import os
 import threading
 
@@ -12,7 +13,7 @@ from acp_mpi.delegates import disk, generations
 def test_what_is_replaced_is_closed_whether_a_thread_can_be_had_or_not(
     monkeypatch, tmp_path, threads
 ):
-    def none(thread):
+    def none(function, arguments):
         raise RuntimeError("can't start new thread")
 
     closed, close = threading.Event(), os.close
@@ -23,7 +24,7 @@ def test_what_is_replaced_is_closed_whether_a_thread_can_be_had_or_not(
     monkeypatch.setattr(disk, "opened", lambda paths: old)
     monkeypatch.setattr(os, "close", lambda d: (close(d), closed.set() if d in old else None))
     if not threads:
-        monkeypatch.setattr(threading.Thread, "start", none)
+        monkeypatch.setattr(_thread, "start_new_thread", none)
     disk.take_place(str(place))
     assert closed.wait(60)
     assert place.read_bytes() == b"new"
