@@ -256,6 +256,17 @@ def _where() -> str:
     return f"on rank {_engine.rank()} of {_engine.procs()} ({here})"
 
 
+def _say_whose(error: BaseException) -> None:
+    """Note which rank of which of several groups was lost: labels and MPI have these numbers."""
+    if not isinstance(error, PeerLostError) or error.rank is None or not is_initialized():
+        return
+    groups = job().groups()
+    for group in groups[1:] and groups:
+        if error.rank in group.ranks:
+            place = group.ranks.index(error.rank)
+            error.add_note(f"rank {error.rank} is rank {place} of group {group.name!r}")
+
+
 def _at_exit() -> None:
     failed, where = False, _where()
     with _life:
@@ -279,6 +290,7 @@ def _ending_the_group_after(before: Callable[..., Any]) -> Callable[..., Any]:
     def uncaught(
         kind: type[BaseException], value: BaseException, traceback: TracebackType | None
     ) -> None:
+        _say_whose(value)
         exit.show(before, value.with_traceback(traceback), _where())
         if is_initialized() and not _is_alone():
             if issubclass(kind, PeerLostError):

@@ -1,6 +1,7 @@
 """Groups of `macprun` that fail or are killed: the code, who failed first, the others go on."""
 
 import os
+import re
 import select
 import signal
 import sys
@@ -102,6 +103,7 @@ def test_the_group_whose_rank_was_killed_failed_first(start):
     os.kill(victim, signal.SIGKILL)
     assert job.wait() in (9, 137), job.output  # as the launcher of the group says it
     assert "macprun: group 'worker' failed first" in job.output
+    assert re.search(r"rank [12] is rank [01] of group 'worker'\n.*on rank 0 of 3", job.output)
     nothing_is_left(job, job.pid, files)
 
 

@@ -116,6 +116,9 @@ def ends_early():
         (note,) = caught.value.__notes__
         assert re.search(expected, note), (code, note)
     with pytest.raises(MPI.Exception) as caught:
+        MPI.COMM_SELF.Spawn("no-such-program")
+    assert caught.value.__notes__[0].endswith("no-such-program: No such file or directory")
+    with pytest.raises(MPI.Exception) as caught:
         MPI.COMM_SELF.Spawn(sys.executable, ["/no/such/file.py"])
     assert "exit code 2; its last lines" in caught.value.__notes__[0]
     assert "can't open file '/no/such/file.py'" in caught.value.__notes__[0]

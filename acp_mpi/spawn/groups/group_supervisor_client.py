@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import _socket
 import contextlib
+import errno
+import os
 import select
 import time
 
@@ -23,6 +25,7 @@ _WHO_JOINS = (
     "Each process must be a Python with acp_mpi that calls acp.init(), as a child of Comm.Spawn "
     "does when it imports mpi4py.MPI; one that only knows MPI is MPI's if Info says acp_mpi=off"
 )
+_NOT_THERE = os.strerror(errno.ENOENT)  # of the program, or of the folder that it runs in
 _LONGEST = 86400.0  # s of one look: poll takes no more than 24 days
 
 
@@ -65,11 +68,11 @@ class Minding:
             name, said = self._names[word["group"]], word["output"]
             if self._has_joined(name):
                 continue
-            raise Error(
-                f"spawn_group: group {name!r} ended before it had joined: {word['reason']}; "
-                + (f"its last lines:\n{said}" if said else "it said nothing")
-                + f"\n{_WHO_JOINS}"
-            )
+            text = f"spawn_group: group {name!r} ended before it had joined: {word['reason']}"
+            if said or not word["reason"].endswith(_NOT_THERE):
+                text += f"; its last lines:\n{said}" if said else "; it said nothing"
+                text += f"\n{_WHO_JOINS}"
+            raise Error(text)
 
     def _has_joined(self, name: str) -> bool:
         with self._registry.question() as question:
