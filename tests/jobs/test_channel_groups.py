@@ -75,6 +75,23 @@ def test_one_that_comes_after_a_reset_is_met(passes, road):
     passes([*launch.mpiexec(2), *launch.program(reset_and_grow)], launch.ROADS[road])
 
 
+def end_with_an_open_channel():
+    """The end of the job closes what is open, and says so to calls that come after it."""
+    acp.init()
+    channel = acp.Channel(0, 1, size=8)
+    channel.send(b"last") if channel.sends else channel.recv()
+    acp.finalize()
+    assert channel.closed
+    assert channel.poll()
+    with pytest.raises(acp.ClosedError):
+        channel.send(b"more") if channel.sends else channel.recv()
+
+
+@pytest.mark.parametrize("road", ["any", "link"])
+def test_the_end_of_the_job_closes_channels(passes, road):
+    passes([*launch.mpiexec(2), *launch.program(end_with_an_open_channel)], launch.ROADS[road])
+
+
 def interrupt():
     """Each message comes once, however often a call of its sender or receiver is interrupted."""
     acp.init()
