@@ -204,8 +204,10 @@ def _listed(function: str, team: Team, x: Any, many: int) -> list[Any]:
     count = team.span or many
     if len(listed) != count:
         those = ", those that have died, too" if team.span > many else ""
+        parts = "; out= takes a part of an array" if hasattr(x, "dtype") else ""
         raise ValueError(
-            f"{function}: x is {x!r:.60}; give a list of {count} objects, one for each rank{those}"
+            f"{function}: x is {x!r:.60}; give a list of {count} objects, one for each rank"
+            f"{those}{parts}"
         )
     return [listed[rank] for rank in team.ranks] if team.span else listed
 
