@@ -1,5 +1,6 @@
 """Known fault 8: what comes is served while a program computes; who has nothing to do sleeps."""
 
+import contextlib
 import time
 from pathlib import Path
 
@@ -60,13 +61,12 @@ def sleeps_for_a_second():
 
 def switches():
     """Return how often the threads of this process have gone to sleep, or lost their processor."""
-    lines = [
-        line
-        for task in Path("/proc/self/task").iterdir()
-        for line in (task / "status").read_text().splitlines()
-        if "ctxt_switches" in line
-    ]
-    return sum(int(line.split()[1]) for line in lines)
+    count = 0
+    for path in Path("/proc/self/task").glob("*/status"):
+        with contextlib.suppress(OSError):  # this thread has ended
+            lines = path.read_text().splitlines()
+            count += sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)
+    return count
 
 
 WAITS = {

@@ -26,8 +26,11 @@ def _status(pid):
 
 
 def _children(pid):
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    found = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # this thread has ended
+            found += map(int, path.read_text().split())
+    return found
 
 
 def _registry():
