@@ -250,9 +250,8 @@ class Files:
     def _begin(self, path: str, part: Part, whole: tuple[int, ...] | None) -> File:
         if os.path.isdir(path):
             raise IsADirectoryError(21, os.strerror(21), path)
-        if os.path.exists(path) and not os.path.isfile(
-            path
-        ):  # what takes its place would remove it
+        # A device, say, would be removed by what takes its place.
+        if os.path.exists(path) and not os.path.isfile(path):
             raise ValueError(f"save: {path} is a device, a pipe or a socket; give a regular file")
         if part.key is None:
             return File(path, part, whole, None)
