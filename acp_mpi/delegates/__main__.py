@@ -52,6 +52,7 @@ class Reception(threading.Thread):
 
     def _serve(self) -> None:
         door = acp.irecv(tag=TAG)
+        channel: acp.Channel | None = None
         while True:
             if door.done:
                 try:
@@ -64,11 +65,17 @@ class Reception(threading.Thread):
                 except acp.PeerLostError:  # any rank's death ends a receive from whoever comes
                     self._refresh()
                 door = acp.irecv(tag=TAG)
+                continue
             try:
-                if not self._clients:
+                # A rank that comes again is taken in before the end of its former channel is
+                # heard, of which `select` tells only once.
+                if channel is not None:
+                    heard, channel = channel, None
+                    self._hear(self._clients[heard])
+                elif not self._clients:
                     _engine.wait_any("delegate", [door], [])
-                elif (channel := _engine.select_or([*self._clients], door)) and not door.done:
-                    self._hear(self._clients[channel])  # of others only when no rank comes again
+                else:
+                    channel = _engine.select_or([*self._clients], door)
             except acp.PeerLostError:  # its channel tells whose death it was
                 self._refresh()
 
