@@ -158,7 +158,7 @@ def begin_with_a_limit(kind, hard):
     ("kind", "hard", "words"),
     [
         ("RLIMIT_FSIZE", MIB, "File too large"),
-        ("RLIMIT_AS", 120 * MIB, "Cannot allocate memory"),
+        ("RLIMIT_AS", 300 * MIB, "Cannot allocate memory"),
         ("RLIMIT_NOFILE", 6, "Too many open files"),
     ],
 )
