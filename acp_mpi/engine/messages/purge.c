@@ -23,6 +23,26 @@ static bool orphaned(acp_engine *e, const struct mail_entry *l)
     return state == ENTRY_FILLING ? mailbox_filler_check(e, l) == ACP_E_LOST : state == ENTRY_LOST || (p && p->lost);
 }
 
+/* Of those that the same receives could take, none comes after one that was lost: they are lost, too. */
+static void lose_those_behind(struct hold *hold, const struct mail_entry *l)
+{
+    struct mailbox_walk walk = {0};
+    struct mail_entry *later;
+    for (uint64_t at = l->link.next; (later = mailbox_entry(hold->heap, at)) && !mailbox_circles(&walk, at);
+         at = later->link.next) {
+        if (later->source != l->source || later->context != l->context || later->tag != l->tag)
+            continue;
+        enum entry_state state = mailbox_entry_state(later);
+        if (state == ENTRY_LOST)
+            return; /* it has done the same, or will */
+        if (state != ENTRY_DONE)
+            continue;
+        transaction_begin(hold);
+        transaction_set(hold, &later->state, ENTRY_LOST);
+        transaction_commit(hold);
+    }
+}
+
 static int bury(struct hold *hold, struct mail_entry *l)
 {
     int rc = l->block ? heap_give(hold->lane, hold->heap, &l->block, 0) : ACP_OK;
@@ -40,7 +60,10 @@ static bool discard(struct hold *hold, struct mail_entry *l)
 {
     acp_engine *e = hold->lane->engine;
     bool late = mailbox_context_ended(mailbox_of(hold->heap), l->context);
-    if (orphaned(e, l) || (late && mailbox_entry_state(l) == ENTRY_DONE && l->place != PLACE_HELD))
+    bool orphan = orphaned(e, l);
+    if (orphan)
+        lose_those_behind(hold, l);
+    if (orphan || (late && mailbox_entry_state(l) == ENTRY_DONE && l->place != PLACE_HELD))
         return bury(hold, l) == ACP_OK;
     return !late || purge_finished_receive(hold, l);
 }

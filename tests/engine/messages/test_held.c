@@ -344,20 +344,30 @@ static void a_purge_comes_again(struct cluster *c, uint32_t rank, acp_engine *e,
     meet(e);
 }
 
-/* What is left in its heap cannot be brought any more: the receiver gives up its envelope. */
+/* What is left in its heap cannot be brought any more: the receiver gives up its envelope, and what came behind it by
+ * the same tag, which a receive would take for it. */
 static void a_sender_dies(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
     enum { LONG = 300000 };
     unsigned char *room = calloc(1, LONG);
+    uint64_t word = 7;
     small_mailbox(rank, e, lane);
-    if (rank == 0)
+    if (rank == 0) {
+        post_message(lane, 1, 4, &word, 8);
         post_message(lane, 1, 5, room, LONG);
-    else
-        UNTIL(mailbox_kept(box_of(e)));
+        post_message(lane, 1, 5, &word, 8);
+        post_message(lane, 1, 6, &word, 8);
+    } else {
+        UNTIL(arrived(lane, 6));
+    }
     meet_before_a_loss(c, !rank, e);
     if (rank) {
         peer_mark_lost(e, peer_of_slot(e, 0));
-        UNTIL(!mailbox_kept(box_of(e)));
+        UNTIL(mailbox_kept(box_of(e)) == 2);
+        CHECK(acp_request_end(lane, ireceive(lane, 0, 5, room, LONG), NULL) == ACP_E_LOST);
+        for (uint32_t tag = 4; tag <= 6; tag += 2)
+            CHECK(take_message(lane, 0, tag, &word, 8).size == 8 && word == 7);
+        CHECK(!mailbox_kept(box_of(e)));
     }
     free(room);
 }
