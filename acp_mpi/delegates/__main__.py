@@ -67,11 +67,11 @@ class Reception(threading.Thread):
                 door = acp.irecv(tag=TAG)
                 continue
             try:
-                # A rank that comes again is taken in before the end of its former channel is
-                # heard, of which `select` tells only once.
+                # A rank may come before this channel, of which `select` tells only once, is heard.
                 if channel is not None:
-                    heard, channel = channel, None
-                    self._hear(self._clients[heard])
+                    heard, channel = self._clients.get(channel), None
+                    if heard is not None:
+                        self._hear(heard)
                 elif not self._clients:
                     _engine.wait_any("delegate", [door], [])
                 else:
@@ -82,6 +82,10 @@ class Reception(threading.Thread):
     def _take_in(self, rank: int) -> None:
         if is_of_other_node(rank) and self._knows(rank):  # two delegates may have called each other
             return
+        for former in [client for client in self._clients.values() if client.rank == rank]:
+            with contextlib.suppress(TimeoutError):  # it has not closed that one
+                while former.back in self._clients:
+                    self._hear(former)
         client = Client(rank)
         self._clients[client.back] = client
         if is_of_other_node(rank):

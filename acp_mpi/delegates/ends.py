@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import acp_mpi as acp
-from acp_mpi.delegates.frames import SIZE, SLOTS, Listener, frames
+from acp_mpi.delegates.frames import SIZE, SLOTS, Listener, cut, frames
 from acp_mpi.engine import _engine
 
 
@@ -23,11 +23,17 @@ class Ends:
 
     def say(self, number: int, kind: int, x: Any) -> None:
         """Send what is said about command `number`; wait for nobody."""
-        for frame in frames(number, kind, x):
-            try:
-                self.there.send(frame, timeout=0)
-            except TimeoutError:  # no room: the other end is busy, or stopped
-                self.there.isend(frame)
+        data = frames(number, kind, x)
+        try:
+            for frame in data:
+                try:
+                    self.there.send(frame, timeout=0)
+                except TimeoutError:  # no room: the other end is busy, or stopped
+                    self.there.isend(frame)
+        except KeyboardInterrupt:
+            if len(data) > 1:
+                self.there.isend(cut(number))
+            raise
 
     def expect(self) -> acp.Request[Any]:
         """Return a request of the next frame."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 SIZE = 256
 SLOTS = 64
 TAG = 0x64656C6567  # of the message by which a rank makes itself known
-MORE, COMMAND, COPIED, DONE, FAILED, SHORT_FOLD, FOLDED = range(7)  # bytes, from SHORT_FOLD on
+MORE, CUT, COMMAND, COPIED, DONE, FAILED, SHORT_FOLD, FOLDED = range(8)  # bytes, from SHORT_FOLD on
 MOST = 2**20  # bytes of a pickle
 FIRED = 1 << 63  # in the number of a command that a kernel has begun
 RING_BITS = 40  # of that number: which firing of the ring, which the bits above tell
@@ -39,6 +39,11 @@ def frames(number: int, kind: int, x: Any) -> Sequence[bytes]:
     ]
 
 
+def cut(number: int) -> bytes:
+    """Return the frame after which the pieces of command `number` are dropped."""
+    return _HEAD.pack(number, CUT, 0)
+
+
 def plan_of(call: tuple[object, ...], nbytes: int) -> bytes:
     """Return a call for SHORT_FOLD; empty: it does not go into one frame with so many bytes."""
     plan = pickle.dumps(call, 5)
@@ -59,6 +64,9 @@ class Listener:
             return number, kind, bytes(data)
         if kind == MORE:
             self._pieces.setdefault(number, []).append(data)
+            return None
+        if kind == CUT:
+            self._pieces.pop(number, None)
             return None
         if self._pieces:
             data = b"".join([*self._pieces.pop(number, ()), data])

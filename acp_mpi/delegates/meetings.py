@@ -141,7 +141,7 @@ class _Series:
 
 
 class Meetings:
-    """All of a delegate that are under way. `gone`: ranks of which no more comes, and why."""
+    """All of a delegate that are under way. `gone`: ranks that have closed or died, and why."""
 
     def __init__(self, gone: Mapping[int, str]) -> None:
         self._gone = gone

@@ -49,7 +49,7 @@ class Nodes:
     def __init__(self, end: Callable[[Job, int, Any], None]) -> None:
         self._end = end
         self._lock = threading.Lock()
-        self._numbers = itertools.count()
+        self._numbers = itertools.count(1)  # 0 is of what has no answer
         self._met: dict[int, Ends] = {}  # by the node
         self._ended: dict[int, int] = {}  # the rank of one that has ended, by the node
         self._greeted: set[int] = set()

@@ -45,7 +45,7 @@ class Server:
         self._spares = Spares(memory)
         self._changed = threading.RLock()
         self._come = {lane: threading.Condition(self._changed) for lane in _LANES}
-        self._gone: dict[int, str] = {}  # ranks of this node that come no more, and why
+        self._gone: dict[int, str] = {}  # ranks of this node that have closed or died, and why
         self._meetings = Meetings(self._gone)
         self._short_folds = ShortFolds(self._meetings)
         self.nodes = Nodes(self.end)
@@ -364,8 +364,8 @@ class Server:
 
     def lose(self, rank: int, why: str) -> None:
         """Give up collectives and checkpoints that others wait for a rank in."""
-        self._settle()
         with self._changed:
+            self._settle()
             if node_of(rank) == node_of(_engine.rank()):
                 self._gone.setdefault(rank, why)
             meetings = list(self._meetings.lose(rank, why))

@@ -1,7 +1,7 @@
 """Planned folds of short arrays, as most of those are: calls as before, perhaps with other bytes.
 
-Of those to which ranks come there are no more than these bytes, as long as all that comes is of the
-same kind. With anything else they become meetings.
+A fold that waits for ranks is kept as its bytes only, as long as all calls are of one kind; any
+other call makes meetings of them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Kind:
 
 
 class ShortFolds:
-    """Those of one kind to which ranks come. With the lock of the server."""
+    """Short folds of one kind that wait for ranks; the caller holds the lock of the server."""
 
     def __init__(self, meetings: Meetings) -> None:
         self._meetings = meetings

@@ -7,6 +7,7 @@ module reads the environment.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import time
@@ -114,7 +115,7 @@ def _begin(comm: Any, heap_size: int | None, starter_size: int | None) -> Sessio
         os.environ.update(given)  # where to join, for another try
         sys.argv[:] = words
         if isinstance(error, Error):  # it says all by its text
-            raise error.with_traceback(None) from error.__cause__
+            error.__traceback__ = None
         raise
     finally:
         _beginning = False
@@ -264,7 +265,9 @@ def _say_whose(error: BaseException) -> None:
     for group in groups[1:] and groups:
         if error.rank in group.ranks:
             place = group.ranks.index(error.rank)
-            error.add_note(f"rank {error.rank} is rank {place} of group {group.name!r}")
+            note = f"rank {error.rank} is rank {place} of group {group.name!r}"
+            if note not in getattr(error, "__notes__", ()):
+                error.add_note(note)
 
 
 def _at_exit() -> None:
@@ -290,7 +293,8 @@ def _ending_the_group_after(before: Callable[..., Any]) -> Callable[..., Any]:
     def uncaught(
         kind: type[BaseException], value: BaseException, traceback: TracebackType | None
     ) -> None:
-        _say_whose(value)
+        with contextlib.suppress(Exception):  # the group ends in any case
+            _say_whose(value)
         exit.show(before, value.with_traceback(traceback), _where())
         if is_initialized() and not _is_alone():
             if issubclass(kind, PeerLostError):

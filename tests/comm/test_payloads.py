@@ -162,7 +162,7 @@ def test_an_object_that_cannot_be_unpickled_is_an_error_of_its_receive():
     acp.send("next", right())
     with pytest.raises(ArithmeticError, match="not here") as caught:
         acp.recv(source=left())
-    assert f"rank {left()} has sent a pickled object" in caught.value.__notes__[0]
+    assert f"rank {left()} of the job has sent a pickled object" in caught.value.__notes__[0]
     assert acp.recv(source=left()) == "next"
 
 

@@ -23,7 +23,7 @@ static bool orphaned(acp_engine *e, const struct mail_entry *l)
     return state == ENTRY_FILLING ? mailbox_filler_check(e, l) == ACP_E_LOST : state == ENTRY_LOST || (p && p->lost);
 }
 
-/* Of those that the same receives could take, none comes after one that was lost: they are lost, too. */
+/* Later messages of the same source, context and tag are lost with `l`: a receive would take one of them in its place. */
 static void lose_those_behind(struct hold *hold, const struct mail_entry *l)
 {
     struct mailbox_walk walk = {0};
@@ -34,7 +34,7 @@ static void lose_those_behind(struct hold *hold, const struct mail_entry *l)
             continue;
         enum entry_state state = mailbox_entry_state(later);
         if (state == ENTRY_LOST)
-            return; /* it has done the same, or will */
+            return; /* the walk from that one marks the rest */
         if (state != ENTRY_DONE)
             continue;
         transaction_begin(hold);
@@ -55,12 +55,14 @@ static int bury(struct hold *hold, struct mail_entry *l)
     return ACP_OK;
 }
 
-/* False: not yet. */
-static bool discard(struct hold *hold, struct mail_entry *l)
+/* False: not yet. `all`: what the dead had sent is among the arrivals. */
+static bool discard(struct hold *hold, struct mail_entry *l, bool all)
 {
     acp_engine *e = hold->lane->engine;
     bool late = mailbox_context_ended(mailbox_of(hold->heap), l->context);
     bool orphan = orphaned(e, l);
+    if (orphan && !all)
+        return false;
     if (orphan)
         lose_those_behind(hold, l);
     if (orphan || (late && mailbox_entry_state(l) == ENTRY_DONE && l->place != PLACE_HELD))
@@ -75,6 +77,7 @@ static void mail_bury(acp_lane *lane)
     struct hold hold;
     uint32_t slots[MAIL_WANTING];
     struct mail_entry *l;
+    bool all = true;
     if (h && transaction_enter(&hold, lane, &mailbox_of(h)->section, h, 0) != ACP_OK) {
         e->mail.losses = 1; /* again, soon: the bringer of the last one does not ring once more */
         return;
@@ -87,6 +90,7 @@ static void mail_bury(acp_lane *lane)
         e->mail.losses = 1;
     for (uint32_t class = 0; class < MAIL_CLASSES; class++) {
         int rc = pair_ring_deliver_all(&hold, class, NULL);
+        all &= rc != ACP_E_BUSY && rc != ACP_E_INTERRUPTED;
         if (rc == ACP_OK)
             pair_ring_deliver_release(&hold, class);
         else if (rc != ACP_E_DAMAGED) /* which no other look mends */
@@ -98,7 +102,7 @@ static void mail_bury(acp_lane *lane)
     for (uint64_t at = mailbox_of(h)->arrivals.first; (l = mailbox_entry(h, at)) && !mailbox_circles(&walk, at);
          at = next) {
         next = l->arrival.next;
-        if (!discard(&hold, l))
+        if (!discard(&hold, l, all))
             e->mail.losses = 1;
     }
     uint32_t count = credits_take_waiters(h, false, slots);

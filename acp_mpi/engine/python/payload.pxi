@@ -120,7 +120,7 @@ cdef object refusal(str function, const acp_envelope *got, object buffer, object
 cdef bytes pickle_of(object x, str function):
     try:
         return pickle_module().dumps(x, 5)
-    except Exception as error:
+    except (TypeError, AttributeError, pickle_module().PicklingError) as error:
         error.add_note(f"{function}: this {type(x).__name__} cannot be pickled; give numbers, arrays, containers of them, "
                        "and functions and classes by their names in a module")
         raise
@@ -130,8 +130,8 @@ cdef object object_of(object data, int64_t sender):
     try:
         return pickle_module().loads(data)
     except Exception as error:
-        error.add_note(f"rank {sender} has sent a pickled object that cannot be made here; this process must find its class "
-                       "under the same name: define it in a module that both import")
+        error.add_note(f"rank {sender} of the job has sent a pickled object that cannot be made here; if its class is not "
+                       "found, define it in a module that both import")
         raise
 
 
