@@ -77,9 +77,9 @@ def waitany(requests: Iterable[Request[T]], timeout: float | None = None) -> tup
     seconds.
     """
     listed = _listed(requests, "waitany")
+    end = _end(timeout, "waitany")
     if not listed:
         raise ValueError("waitany: there are no requests; give at least one")
-    end = _end(timeout, "waitany")
     while True:
         waiting = [(i, request) for i, request in enumerate(listed) if not request.claimed]
         if not waiting:
