@@ -7,7 +7,6 @@ module reads the environment.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import sys
 import time
@@ -261,7 +260,10 @@ def _say_whose(error: BaseException) -> None:
     """Note which rank of which of several groups was lost: labels and MPI have these numbers."""
     if not isinstance(error, PeerLostError) or error.rank is None or not is_initialized():
         return
-    groups = job().groups()
+    try:
+        groups = job().groups()
+    except Error:  # another thread has ended the job meanwhile
+        return
     for group in groups[1:] and groups:
         if error.rank in group.ranks:
             place = group.ranks.index(error.rank)
@@ -293,8 +295,7 @@ def _ending_the_group_after(before: Callable[..., Any]) -> Callable[..., Any]:
     def uncaught(
         kind: type[BaseException], value: BaseException, traceback: TracebackType | None
     ) -> None:
-        with contextlib.suppress(Exception):  # the group ends in any case
-            _say_whose(value)
+        _say_whose(value)
         exit.show(before, value.with_traceback(traceback), _where())
         if is_initialized() and not _is_alone():
             if issubclass(kind, PeerLostError):
